@@ -90,7 +90,7 @@ class Kept(Boosted):
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
         """As the boosted mechanism does, and keep the counts; none where a slot was not measured."""
         after, estimate = super().update(state, measurement)
-        budgets = [float(due.epsilon) for due in measurement.classes] or [float(measurement.epsilon)]
+        budgets = [float(group.epsilon) for group in measurement.groups] or [float(measurement.epsilon)]
         rows = measurement.values.reshape(-1, estimate.pdf.size) / GRAINS
         self.slots.append([NoisyCounts(*each) for each in zip(rows, budgets, strict=False)])
         return after, estimate

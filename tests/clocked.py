@@ -1,4 +1,4 @@
-"""Clocked accounts in a few lines: shares for the classes that are due, slots that are billed and paid; mechanisms."""
+"""Clocked accounts in a few lines: what slots ask of classes, slots that are billed and paid; mechanisms."""
 
 from __future__ import annotations
 
@@ -23,16 +23,35 @@ FIRST, LATER = Fraction(1, 2), Fraction(1, 4)
 steps = st.integers(1, SHARE_STEPS)
 """A share in steps of 2^-12."""
 users = st.sets(st.integers(0, 6))
-histories = st.lists(st.tuples(users, st.lists(steps, min_size=TOP + 1, max_size=TOP + 1)), min_size=1, max_size=30)
-"""For each slot: who is there, and the share that each class would be asked for."""
 
 
-def due_shares(slot, top=TOP, chosen=None):
-    """The shares of the classes that are due: half for newcomers and a quarter for others, or the chosen steps."""
-    due = range(level(slot, top) + 1)
-    if chosen is None:
-        return tuple(LATER if m else FIRST for m in due)
-    return tuple(Fraction(chosen[m], SHARE_STEPS) for m in due)
+def divide(chosen):
+    """What a slot asks: of each class the steps of its share, in the group of its name; below 0 it is not due."""
+    groups = {}
+    for m, (number, name) in enumerate(chosen):
+        if m == 0 or name >= 0:
+            groups.setdefault(name, []).append((m, Fraction(number, SHARE_STEPS)))
+    return tuple(map(tuple, groups.values()))
+
+
+divisions = st.lists(st.tuples(steps, st.integers(-1, 2)), min_size=TOP + 1, max_size=TOP + 1).map(divide)
+histories = st.lists(st.tuples(users, divisions), min_size=1, max_size=30)
+"""For each slot: who is there, and what it asks of which classes in which groups."""
+
+
+def separate(shares):
+    """What a slot asks of the classes 0, 1, … with a histogram for each."""
+    return tuple(((m, share),) for m, share in enumerate(shares))
+
+
+def by_clock(slot, top=TOP, first=FIRST, later=LATER):
+    """What a slot asks of the classes that are due by the clock: half of newcomers and a quarter of others."""
+    return separate([later if m else first for m in range(level(slot, top) + 1)])
+
+
+def shares_of(asked):
+    """The share of each class that is due."""
+    return {m: share for group in asked for m, share in group}
 
 
 @dataclass(frozen=True)
@@ -50,17 +69,17 @@ class Clocked:
         self.allocation = ClassAllocation(self.accounts.epsilon, top, period)
         self.top, self.stream, self.slot = top, stream, 0
 
-    def pay(self, active, chosen=None):
-        """One slot: {user: (class, grains, ε of the class in units)} of those who are in a due class."""
-        epsilon = self.allocation.draw_classes(self.slot, due_shares(self.slot, self.top, chosen))
+    def pay(self, active, asked=None):
+        """One slot: {user: (group, grains, price in units)} of those in a due class; the clock's by default."""
+        epsilon = self.allocation.draw_classes(self.slot, asked or by_clock(self.slot, self.top))
         present = sorted(active)
-        classes = self.allocation.classes
+        groups = self.allocation.groups
         series = pl.Series(present, dtype=pl.Int64)
-        bill = self.accounts.bill(series, epsilon, self.slot, stream=self.stream, classes=classes)
+        bill = self.accounts.bill(series, epsilon, self.slot, stream=self.stream, groups=groups)
         self.accounts.debit(bill)
         self.slot += 1
         seen = zip(present, bill.member.tolist(), bill.weights.tolist(), strict=True)
-        return {user: (m, grains, classes[m].epsilon.units) for user, m, grains in seen if grains}
+        return {user: (row, grains, groups[row].epsilon.units) for user, row, grains in seen if grains}
 
     @property
     def bounds(self):

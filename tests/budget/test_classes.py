@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clocked import TOP, Clocked, due_shares, histories, steps
+from clocked import TOP, Clocked, by_clock, divisions, histories, separate, shares_of, steps
 from dpi.budget import Epsilon
 from dpi.budget.adaptive_allocation import ClassAllocation, read_snapshot, with_bounds
 from dpi.budget.billing import SHARE_STEPS
@@ -83,10 +83,10 @@ amounts = st.one_of(st.integers(1, 50), st.integers(1, LARGEST), st.integers(UNI
 
 @given(amounts, histories)
 def test_no_account_has_more_left_or_spent_than_its_class_may(epsilon, history):
-    """After every slot: left ≤ L_m and spent ≤ S_m for every user of every class, at any ε and shares."""
+    """After every slot: left ≤ L_m and spent ≤ S_m for every user of every class, at any ε, shares and groups."""
     ledger = Clocked(Epsilon(epsilon))
-    for active, chosen in history:
-        ledger.pay(active, chosen)
+    for active, asked in history:
+        ledger.pay(active, asked)
         for left, payments in ledger.standings(range(7)):
             m = min(payments, TOP)
             assert left <= ledger.bounds.left[m]
@@ -97,8 +97,8 @@ def test_no_account_has_more_left_or_spent_than_its_class_may(epsilon, history):
 def test_somebody_can_have_spent_what_is_said(epsilon, history):
     """S_m is no more than the rule makes it: a user who is there from the start pays as S says, but for grains."""
     ledger = Clocked(Epsilon(epsilon))
-    for _, chosen in history:
-        ledger.pay({0}, chosen)
+    for _, asked in history:
+        ledger.pay({0}, asked)
     own = min(ledger.payments(0), TOP)
     rounding = len(history) * (1 + -(-epsilon // GRAINS))
     assert own == 0 or epsilon - ledger.left(0) <= ledger.bounds.spent[own]
@@ -110,12 +110,11 @@ def test_somebody_can_have_spent_what_is_said(epsilon, history):
 def _paths(epsilon, history):
     """The most spent by class, over users who pay in any part of the slots in which their class is due."""
     best = {0: 0}
-    for slot, (_, chosen) in enumerate(history):
-        due = level(slot, TOP)
-        after = dict(best)
+    for _, asked in history:
+        after, shares = dict(best), shares_of(asked)
         for m, spent in best.items():
-            if m <= due:
-                paid = spent + (epsilon - spent) * chosen[m] // SHARE_STEPS
+            if m in shares:
+                paid = spent + (epsilon - spent) * steps_of(shares[m]) // SHARE_STEPS
                 after[min(m + 1, TOP)] = max(after.get(min(m + 1, TOP), 0), paid)
         best = after
     return best
@@ -125,47 +124,87 @@ def test_two_slots_do_not_spend_all():
     """Σ ε_t would say that all is spent after two slots of a half; nobody can have lost more than a half of it."""
     bounds = Bounds.initial(Epsilon(UNITS), TOP)
     for slot in (2, 4, 6):
-        assert level(slot, TOP) == 0
-        bounds = bounds.after(slot, (HALF,))
+        bounds, _ = bounds.draw(slot, separate([HALF]))
     assert bounds.most_spent == UNITS // 2
     assert bounds.left == (UNITS, UNITS // 2 + (UNITS // 2 // GRAINS))
 
 
 def test_a_user_moves_one_class_in_a_slot():
-    """In one slot of level 2 after another that all were in, S_1 pays once: from high classes to low."""
-    bounds = Bounds.initial(Epsilon(UNITS), TOP).after(2, (HALF,))
-    assert level(7, TOP) == 2
-    assert bounds.after(7, (HALF,) * 3).spent == (0, UNITS // 2, UNITS * 3 // 4)
+    """In a slot that asks three classes after one that all were in, S_1 pays once: from high classes to low."""
+    bounds, _ = Bounds.initial(Epsilon(UNITS), TOP).draw(2, separate([HALF]))
+    for together in (separate([HALF] * 3), (tuple((m, HALF) for m in range(3)),)):
+        assert bounds.draw(7, together)[0].spent == (0, UNITS // 2, UNITS * 3 // 4)
 
 
 def test_every_due_class_has_a_budget():
-    """ε_{t,m} = floor(f_m · L_m), at least one unit, for all classes up to the slot's level, empty ones too."""
-    bounds = Bounds.initial(Epsilon(UNITS), TOP)
-    shares = due_shares(1)
-    assert len(shares) == TOP + 1  # in the second slot ever, when nobody can have paid twice
-    budgets = bounds.after(1, shares).budgets(shares)
-    assert [due.share for due in budgets] == list(shares)
+    """ε_{t,m} = floor(f_m · L_m), at least one unit, for all classes that a slot asks, empty ones too."""
+    asked = by_clock(1)
+    assert len(asked) == TOP + 1  # in the second slot ever, when nobody can have paid twice
+    _, groups = Bounds.initial(Epsilon(UNITS), TOP).draw(1, asked)
+    budgets = [due for group in groups for due in group.classes]
+    assert tuple(((due.number, due.share),) for due in budgets) == asked
     assert [due.epsilon.units for due in budgets] == [due.most_left * due.steps // SHARE_STEPS for due in budgets]
-    tiny = Bounds.initial(Epsilon(1), TOP).after(1, shares).budgets(shares)
-    assert {due.epsilon.units for due in tiny} == {1}
+    _, tiny = Bounds.initial(Epsilon(1), TOP).draw(1, asked)
+    assert {group.epsilon.units for group in tiny} == {1}
 
 
-@pytest.mark.parametrize("wrong", [(), (HALF, HALF), (Fraction(0),), (Fraction(3, 2),), (Fraction(1, 3),)])
-def test_shares_are_those_of_the_due_classes(wrong):
-    """Another number of shares than classes that are due, or one that is no step of 2^-12, is refused."""
-    assert level(2, TOP) == 0
+@given(amounts, divisions)
+def test_a_group_costs_what_its_dearest_class_does(epsilon, asked):
+    """The price is the largest ε_{t,m}, and groups are those that were asked for."""
+    _, groups = Bounds.initial(Epsilon(epsilon), TOP).draw(0, asked)
+    assert tuple(tuple((due.number, due.share) for due in group.classes) for group in groups) == asked
+    for group in groups:
+        assert group.epsilon == max(due.epsilon for due in group.classes)
+
+
+def test_a_class_of_a_dear_group_keeps_what_is_rounded_off():
+    """A grain of a price of 2^36 units costs 2^12: who has 5000 and is asked for half of it may pay nothing."""
+    bounds = Bounds(1 << 36, TOP, (1 << 36, 5000), (0, (1 << 36) - 5000))
+    alone, _ = bounds.draw(0, (((0, Fraction(1)),), ((1, HALF),)))
+    shared, _ = bounds.draw(0, (((0, Fraction(1)), (1, HALF)),))
+    assert (alone.left[2], shared.left[2]) == (2501, 5000)
+
+
+def test_a_class_that_nobody_can_be_in_is_asked_by_the_bound_before_it():
+    """After a gap of classes that were never due, what is left is at most what the class before the gap has."""
+    bounds, groups = Bounds.initial(Epsilon(UNITS), TOP).draw(0, (((0, HALF), (3, HALF)),))
+    after = UNITS // 2 + (UNITS // 2 // GRAINS)
+    assert [due.most_left for due in groups[0].classes] == [UNITS, after]
+    assert bounds.left[:4] == (UNITS, after, after, after)
+    assert bounds.spent == (0, UNITS // 2)
+    assert bounds.largest == (SHARE_STEPS // 2, 0, 0, SHARE_STEPS // 2)
+
+
+WRONG = {
+    "nothing": (),
+    "no newcomers": (((1, HALF),),),
+    "a class twice": (((0, HALF),), ((0, HALF),)),
+    "a class above the top": (((0, HALF), (TOP + 1, HALF)),),
+    "a class below zero": (((-1, HALF), (0, HALF)),),
+    "an empty group": (((0, HALF),), ()),
+    "classes that fall": (((0, HALF), (2, HALF), (1, HALF)),),
+    "groups that fall": (((0, HALF),), ((2, HALF),), ((1, HALF),)),
+    "no share": (((0, Fraction(0)),),),
+    "a share above one": (((0, Fraction(3, 2)),),),
+    "a share that is no step": (((0, HALF), (1, Fraction(1, 3))),),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_what_cannot_be_asked_is_refused(wrong):
+    """Class 0 is always due, every class is in one group, groups are in order, and shares are steps of 2^-12."""
     with pytest.raises(OptionError):
-        Bounds.initial(Epsilon(UNITS), TOP).after(2, wrong)
+        Bounds.initial(Epsilon(UNITS), TOP).draw(2, wrong)
 
 
 def test_an_epoch_begins_anew():
     """With refills, S starts at zero in every epoch, and what was lost in those before is added up."""
     bounds = Bounds.initial(Epsilon(UNITS), TOP, period=3)
     for slot in range(6):
-        bounds = bounds.after(slot, (HALF,) * (level(slot, TOP) + 1))
+        bounds, _ = bounds.draw(slot, by_clock(slot))
     first = Bounds.initial(Epsilon(UNITS), TOP, period=3)
     for slot in range(3):
-        first = first.after(slot, (HALF,) * (level(slot, TOP) + 1))
+        first, _ = first.draw(slot, by_clock(slot))
     assert (bounds.epoch, bounds.past) == (1, first.most_spent)
     assert bounds.most_spent == first.most_spent + max(bounds.spent) <= 2 * UNITS
 
@@ -173,14 +212,14 @@ def test_an_epoch_begins_anew():
 @settings(max_examples=40)
 @given(st.integers(0, TOP + 2), amounts, st.integers(0, 40), st.integers(0, 7), st.lists(steps, min_size=TOP + 1))
 def test_lost_slots_take_at_most_what_is_said(payments, left, first, number, largest):
-    """Over all ways to be there or not in lost slots, at any shares up to the largest: never more than `most_taken`."""
+    """Over all ways to be there or not, and due or not, in lost slots: never more than `most_taken`."""
     slots = range(first, first + number)
     (most,) = most_taken(np.array([payments]), np.array([left]), slots, largest, TOP).tolist()
     reached = 0
     for there in product((False, True), repeat=number):
         m, taken = min(payments, TOP), 0
-        for slot, present in zip(slots, there, strict=True):
-            if present and m <= level(slot, TOP):
+        for present in there:
+            if present:
                 taken += (left - taken) * largest[m] // SHARE_STEPS
                 m = min(m + 1, TOP)
         assert taken <= most
@@ -191,14 +230,16 @@ def test_lost_slots_take_at_most_what_is_said(payments, left, first, number, lar
 def test_a_class_whose_share_is_not_known_may_have_paid_all():
     """What a witness does not say is taken for all that is left."""
     assert most_taken(np.array([0]), np.array([100]), range(1), (), TOP).tolist() == [100]
+    asked = (SHARE_STEPS // 2, 0, SHARE_STEPS // 2)
+    assert most_taken(np.array([0, 1, 2]), np.array([100] * 3), range(1), asked, TOP).tolist() == [50, 100, 50]
 
 
 @given(histories, st.integers(0, 29))
 def test_bounds_after_lost_slots_are_no_smaller(history, cut):
     """Max S after slots of which only the largest shares are known is at least what their certificates said."""
     whole = copy = Bounds.initial(Epsilon(UNITS), TOP)
-    for slot, (_, chosen) in enumerate(history):
-        whole = whole.after(slot, due_shares(slot, TOP, chosen))
+    for slot, (_, asked) in enumerate(history):
+        whole, _ = whole.draw(slot, asked)
         copy = whole if slot == cut else copy
     if cut < len(history):
         after = copy.after_lost(range(cut + 1, len(history)), whole.largest)
@@ -211,7 +252,7 @@ def test_bounds_after_lost_slots_are_no_smaller(history, cut):
 
 def test_lost_epochs_cost_all_of_each():
     """Of epochs whose slots were lost nothing is known: each may have cost ε."""
-    copy = Bounds.initial(Epsilon(UNITS), TOP, period=4).after(0, (HALF,))
+    copy, _ = Bounds.initial(Epsilon(UNITS), TOP, period=4).draw(0, separate([HALF]))
     assert copy.most_spent == UNITS // 2
     after = copy.after_lost(range(1, 9), copy.largest)
     assert after.past == 2 * UNITS
@@ -221,45 +262,45 @@ def test_lost_epochs_cost_all_of_each():
 
 def test_where_an_old_copy_went_on_everybody_may_be_in_any_class():
     """Who paid in a lost slot and was put back to an older class pays there once more: that is in what is taken."""
-    assert [level(slot, TOP) for slot in (2, 4)] == [0, 0]
-    half = [SHARE_STEPS // 2] * (TOP + 1)
+    shares = [SHARE_STEPS // 2, *[SHARE_STEPS // 4] * TOP]
     account = np.array([0]), np.array([UNITS])
-    assert most_taken(*account, (2, 4), half, TOP).tolist() == [UNITS // 2]
-    assert most_taken(*account, (2, 4), half, TOP, restored=(2,)).tolist() == [UNITS * 3 // 4]
-    later = np.array([1]), np.array([UNITS])  # of a class that is not due, unless an older copy knows it as class 0
-    assert [most_taken(*later, (2,), half, TOP, restored=r).tolist() for r in ((), (1,))] == [[0], [UNITS // 2]]
+    assert most_taken(*account, (2, 3), shares, TOP).tolist() == [UNITS * 5 // 8]
+    assert most_taken(*account, (2, 3), shares, TOP, restored=(2,)).tolist() == [UNITS * 3 // 4]
+    later = np.array([1]), np.array([UNITS])  # of a class that pays less, unless an older copy knows it as class 0
+    taken = [most_taken(*later, (2,), shares, TOP, restored=again).tolist() for again in ((), (1,))]
+    assert taken == [[UNITS // 4], [UNITS // 2]]
     copy = Bounds.initial(Epsilon(UNITS), TOP)
-    once = copy.after_lost((2,), half)
+    once = copy.after_lost((2,), shares)
     assert once.restored == (2,)
-    assert copy.after_lost((2, 4), half, once.restored).most_spent == UNITS * 3 // 4
-    assert copy.after_lost((2, 4), half, once.restored).restored == (2, 4)
+    assert copy.after_lost((2, 3), shares, once.restored).most_spent == UNITS * 3 // 4
+    assert copy.after_lost((2, 3), shares, once.restored).restored == (2, 3)
 
 
 # The allocation.
 
 
-def drawn(allocation, slot, chosen=None):
+def drawn(allocation, slot, asked=None):
     """The budgets of a slot."""
-    return allocation.draw_classes(slot, due_shares(slot, TOP, chosen)), allocation.classes
+    return allocation.draw_classes(slot, asked or by_clock(slot)), allocation.groups
 
 
 @given(histories)
 def test_saved_and_restored_goes_on_exactly(history):
     """A restored allocation has the budgets of one that never stopped, and its snapshot tells the slot's budgets."""
     one, other = (ClassAllocation(Epsilon(UNITS), TOP) for _ in range(2))
-    for slot, (_, chosen) in enumerate(history):
-        epsilon, classes = drawn(one, slot, chosen)
-        assert epsilon == max(due.epsilon for due in classes)
-        assert read_snapshot(one.snapshot()) == (one.bounds, classes)
+    for slot, (_, asked) in enumerate(history):
+        epsilon, groups = drawn(one, slot, asked)
+        assert epsilon == max(group.epsilon for group in groups)
+        assert read_snapshot(one.snapshot()) == (one.bounds, groups)
         other.restore(one.snapshot())
-        assert (other.bounds, other.classes) == (one.bounds, one.classes)
+        assert (other.bounds, other.groups) == (one.bounds, one.groups)
         fresh = ClassAllocation(Epsilon(UNITS), TOP)
         fresh.restore(one.snapshot())
         other = fresh
 
 
 def test_a_budget_needs_its_slot():
-    """Which classes are due follows from the slot: without its number nothing is drawn, and none is drawn twice."""
+    """Budgets follow from what a slot asks: without that nothing is drawn, and none is drawn twice."""
     allocation = ClassAllocation(Epsilon(UNITS), TOP)
     with pytest.raises(ClockError):
         allocation.draw(SystemSource())
@@ -270,10 +311,9 @@ def test_a_budget_needs_its_slot():
 
 def test_after_lost_slots_users_may_be_a_class_further_on_and_have_spent_the_most():
     """Who paid in the first of them was in the class after the last that was said, with all that can be spent."""
-    slot = next(slot for slot in range(64) if level(slot, TOP) == level(slot + 1, TOP) == 0)
-    before = Bounds.initial(Epsilon(UNITS), TOP).after(slot, (Fraction(3, 4),))
-    after = before.after_lost([slot + 1], (SHARE_STEPS // 2,))
-    assert [spent / UNITS for spent in after.spent] == [0.5, 0.75, 0.75]
+    before, _ = Bounds.initial(Epsilon(UNITS), TOP).draw(0, separate([Fraction(3, 4)]))
+    after = before.after_lost([1], (SHARE_STEPS // 2, SHARE_STEPS // 4))
+    assert [spent / UNITS for spent in after.spent] == [0.5, 0.8125, 0.8125]
 
 
 def test_slots_lost_before_any_was_paid_for_are_of_no_earlier_epoch():
@@ -336,8 +376,8 @@ def test_accounts_that_hold_more_go_on_with_what_was_added():
     same, larger = ClassAllocation(Epsilon(UNITS), TOP), ClassAllocation(Epsilon(3 * UNITS), TOP)
     for after in (same, larger):
         after.succeed(before.snapshot())
-    assert (same.bounds, same.classes) == (before.bounds, before.classes)
-    assert (larger.bounds, larger.classes) == (before.bounds.grown(3 * UNITS), ())
+    assert (same.bounds, same.groups) == (before.bounds, before.groups)
+    assert (larger.bounds, larger.groups) == (before.bounds.grown(3 * UNITS), ())
     assert json.loads(larger.snapshot())["rule"] == f"classes {3 * UNITS} {TOP}"
 
 
@@ -376,4 +416,4 @@ def test_other_allocations_know_no_classes():
 
 def test_a_share_is_a_step():
     """A share is told in steps of 2^-12."""
-    assert ClassBudget(Epsilon(5), Fraction(3, 8), 9).steps == 3 * SHARE_STEPS // 8 == steps_of(Fraction(3, 8))
+    assert ClassBudget(0, Epsilon(5), Fraction(3, 8), 9).steps == 3 * SHARE_STEPS // 8 == steps_of(Fraction(3, 8))

@@ -35,7 +35,7 @@ def histogram(rows, method=normalise, weights=None, classes=None):
     if classes is None:
         return count(groups, DOMAIN.size, method, given)
     member = np.array([classes[user] for user in here], dtype=np.int64)
-    return finish(count(groups, DOMAIN.size, method, given, member, 3), method, 3).by_class
+    return finish(count(groups, DOMAIN.size, method, given, member, 3), method, 3).by_group
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
@@ -64,8 +64,8 @@ def test_a_user_is_in_the_histogram_of_one_class(method, rows, removed, table, c
     assert moved[classes[removed]] == moved.sum() <= table[removed]
 
 
-def test_classes_need_a_class_for_each_user():
-    """A class that there is not, none at all, or a compression that knows no weights, is refused."""
+def test_groups_need_a_group_for_each_user():
+    """A group that there is not, none at all, or a compression that knows no weights, is refused."""
     groups, one = grouping.Groups(row_of([7], np.array([0])), 5), np.array([GRAINS])
     for method, member, classes in (
         (normalise, np.array([2]), 2),
@@ -77,7 +77,7 @@ def test_classes_need_a_class_for_each_user():
         with pytest.raises(OptionError):
             count(groups, 5, method, one, member, classes)
     assert repr(finish(count(groups, 5, normalise, one, np.array([1]), 2), normalise, 2)) == (
-        "Histogram(bins=5, classes=2, sensitivity=16777216, private)"
+        "Histogram(bins=5, groups=2, sensitivity=16777216, private)"
     )
 
 

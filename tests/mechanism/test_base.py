@@ -1,4 +1,4 @@
-"""Measuring by class: noise of its own scale for every class, whether or not somebody is in it."""
+"""Measuring by class: noise of its own scale for every group, whether or not somebody is in it."""
 
 from fractions import Fraction
 
@@ -6,70 +6,69 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import GroupBudget
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.published.linear import Ranges
 from dpi.noise import UnsafeSeededSource, add_laplace
 from dpi.testing import MECHANISM_CHECKS
-from dpi.testing.class_sums import ClassSums
-from dpi.testing.laws import law_of_classes
+from dpi.testing.class_sums import ClassSums, SharedSums
+from dpi.testing.laws import law_of_groups
 
 DOMAIN = dpi.Categories(["a", "b"], other=None)
-HALF = Fraction(1, 2)
-CLASSES = tuple(ClassBudget(dpi.budget.Epsilon.at_most(epsilon), HALF, 1 << 40) for epsilon in ("0.5", "0.1", "0.02"))
+GROUPS = tuple(GroupBudget(dpi.budget.Epsilon.at_most(epsilon), ()) for epsilon in ("0.5", "0.1", "0.02"))
 SUMS = ClassSums()
 STATE = SUMS.initial(DOMAIN, classes=3)
 
 
 def histogram(*grains, **options):
-    """Three classes of two bins."""
-    return Histogram(np.array(grains) * GRAINS, **({"sensitivity": GRAINS, "classes": 3} | options))
+    """Three groups of two bins."""
+    return Histogram(np.array(grains) * GRAINS, **({"sensitivity": GRAINS, "groups": 3} | options))
 
 
-def test_every_class_has_noise_of_its_own_budget():
-    """The draws are those of the classes' own scales, one class after the other; ε is the largest budget."""
+def test_every_group_has_noise_of_its_own_price():
+    """The draws are those of the groups' own scales, one group after the other; ε is the largest price."""
     clean = histogram(3, 0, 7, 1, 0, 0)
-    found = SUMS.measure_classes(STATE, clean, CLASSES, 5, UnsafeSeededSource(1))
+    found = SUMS.measure_classes(STATE, clean, GROUPS, 5, UnsafeSeededSource(1))
     source = UnsafeSeededSource(1)
-    rows = zip(clean.by_class, CLASSES, strict=True)
-    expected = np.concatenate([add_laplace(row, due.epsilon.scale, source) for row, due in rows])
+    rows = zip(clean.by_group, GROUPS, strict=True)
+    expected = np.concatenate([add_laplace(row, group.epsilon.scale, source) for row, group in rows])
     assert found.values.tolist() == expected.tolist()
-    assert (found.slot, found.epsilon, found.classes) == (5, CLASSES[0].epsilon, CLASSES)
+    assert (found.slot, found.epsilon, found.groups) == (5, GROUPS[0].epsilon, GROUPS)
 
 
 @pytest.mark.parametrize("member", range(3))
-def test_a_user_loses_the_budget_of_their_class_times_their_weight(member):
-    """The largest log-likelihood ratio over all outputs is ε_{t,m}·w, exactly, in both directions."""
+def test_a_user_loses_the_price_of_their_group_times_their_weight(member):
+    """The largest log-likelihood ratio over all outputs is E·w, exactly, in both directions."""
     weight = GRAINS * 3 // 8
     one, other = np.zeros(6, dtype=np.int64), np.zeros(6, dtype=np.int64)
     one[2 * member] += weight // 3
     one[2 * member + 1] += weight - weight // 3
-    laws = [law_of_classes(Histogram(grains, GRAINS, classes=3), CLASSES) for grains in (one, other)]
+    laws = [law_of_groups(Histogram(grains, GRAINS, groups=3), GROUPS) for grains in (one, other)]
     for first, second in (laws, laws[::-1]):
-        assert first.worst(second).loss == CLASSES[member].epsilon.fraction * Fraction(weight, GRAINS)
+        assert first.worst(second).loss == GROUPS[member].epsilon.fraction * Fraction(weight, GRAINS)
 
 
-@pytest.mark.parametrize("wrong", [{"sensitivity": 2 * GRAINS}, {"classes": 2}, {"classes": 1}])
-def test_a_histogram_of_other_classes_or_another_sensitivity_is_refused(wrong):
+@pytest.mark.parametrize("wrong", [{"sensitivity": 2 * GRAINS}, {"groups": 2}, {"groups": 1}])
+def test_a_histogram_of_other_groups_or_another_sensitivity_is_refused(wrong):
     """What is refused follows from options, not from data."""
     with pytest.raises(OptionError):
-        SUMS.measure_classes(STATE, histogram(0, 0, 0, 0, 0, 0, **wrong), CLASSES, 0, UnsafeSeededSource(1))
+        SUMS.measure_classes(STATE, histogram(0, 0, 0, 0, 0, 0, **wrong), GROUPS, 0, UnsafeSeededSource(1))
 
 
 @pytest.mark.parametrize("mechanism", [dpi.Published(dpi.mechanism.published.Multinomial(4, 6)), dpi.Published()])
 def test_who_needs_weight_one_knows_no_classes(mechanism):
-    """The published mechanism has no shares, and is not asked for any."""
+    """The published mechanism asks no class for a share."""
     assert not mechanism.by_class
     with pytest.raises(OptionError, match="by class"):
-        mechanism.shares(None, 0)
+        mechanism.ask(None, 0)
 
 
 def test_a_state_of_classes_is_kept():
     """What the sums remember comes back from bytes, and damage is told."""
     after, estimate = SUMS.update(
-        STATE, SUMS.measure_classes(STATE, histogram(9, 9, 1, 1, 0, 0), CLASSES, 0, UnsafeSeededSource(2))
+        STATE, SUMS.measure_classes(STATE, histogram(9, 9, 1, 1, 0, 0), GROUPS, 0, UnsafeSeededSource(2))
     )
     assert SUMS.from_bytes(DOMAIN, SUMS.to_bytes(after)) == after != STATE
     assert estimate.pdf.sum() == pytest.approx(1)
@@ -85,6 +84,7 @@ MECHANISMS = {
     "boosted, with a season": (dpi.Boosted(season=2), FOUR),
     "boosted, with blocks": (dpi.Boosted(partitions=(dpi.domain.Blocks(4),)), dpi.Bins(range(9))),
     "sums by class": (ClassSums(), FOUR),
+    "sums of shared histograms": (SharedSums(), FOUR),
     "published": (dpi.Published(dpi.mechanism.published.Multinomial(4, 6), draws=1, rounds=2, accumulative=True), FOUR),
     "published, with a floor and a total": (
         dpi.Published(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import ClassBudget, GroupBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.domain.overlap import Overlap
 from dpi.exact.integers import GRAINS
@@ -181,16 +181,15 @@ def by_class(mechanism, domain, state, slots, first=0):
     """The state after some slots of a clocked ledger, in which a tenth of the users is new."""
     source = UnsafeSeededSource(5)
     for slot in range(first, first + slots):
-        shares = mechanism.shares(state, slot)
-        left = [round(UNITS * 0.75**m) for m in range(len(shares))]
+        left = [round(UNITS * 0.75**m) for m in range(5)]
         due = tuple(
-            ClassBudget(Epsilon(max(1, int(share * most))), share, most)
-            for share, most in zip(shares, left, strict=True)
+            GroupBudget.of(ClassBudget(m, Epsilon(max(1, int(share * left[m]))), share, left[m]) for m, share in group)
+            for group in mechanism.ask(state, slot)
         )
         grains = np.stack([np.arange(domain.size, 0, -1) * 40 * GRAINS // (m + 1) for m in range(len(due))])
         noisy = [add_laplace(row, one.epsilon.scale, source) for row, one in zip(grains, due, strict=True)]
         epsilon = max(one.epsilon for one in due)
-        state, estimate = mechanism.update(state, Measurement(slot, epsilon, np.concatenate(noisy), classes=due))
+        state, estimate = mechanism.update(state, Measurement(slot, epsilon, np.concatenate(noisy), groups=due))
     return state, estimate
 
 

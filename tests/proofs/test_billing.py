@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -37,7 +38,10 @@ def amounts(p):
 
 
 def paid(p, share=lambda p: Fraction(1), part=billing.part, affordable=billing.affordable, debit=billing.debit):
-    """A bill and its debit as `Accounts` makes them: ε_t, what is left, the policy's weight, the weight, the debit."""
+    """A bill and its debit as `Accounts` makes them: ε_t, what is left, its share, the policy's weight, weight, debit.
+
+    By class, ε_t is the price of a group, whatever that is, and the policy's weight is 2^24.
+    """
     epsilon, total, spent = amounts(p)
     policy = p.integer("policy", 0, GRAINS)
     remaining = billing.left(total, spent)
@@ -50,14 +54,15 @@ def paid(p, share=lambda p: Fraction(1), part=billing.part, affordable=billing.a
     )
     grains = affordable(policy, limit, epsilon) if limit < epsilon else policy
     weight = billing.weight(grains)
-    return epsilon, remaining, policy, weight, debit(epsilon, weight)
+    return epsilon, remaining, limit, policy, weight, debit(epsilon, weight)
 
 
 def promise(p, **parts):
     """What `dpi.budget.billing` promises of one bill."""
-    epsilon, remaining, policy, weight, cost = paid(p, **parts)
+    epsilon, remaining, limit, policy, weight, cost = paid(p, **parts)
     p.claim("0 ≤ weight ≤ policy ≤ 2^24", z3.And(weight.z >= 0, weight.z <= policy.z, weight.z <= GRAINS))
     p.claim("debit ≤ what is left", cost.z <= remaining.z)
+    p.claim("debit ≤ the share that is asked for", cost.z <= limit.z)
     p.claim("ε · grains ≤ debit · 2^24", epsilon.z * weight.z <= cost.z * GRAINS)
     p.claim("a debit is no more than needed", (cost.z - 1) * GRAINS < epsilon.z * weight.z)
     p.claim("no weight, no debit", z3.Implies(weight.z == 0, cost.z == 0))
@@ -65,7 +70,7 @@ def promise(p, **parts):
 
 @pytest.mark.parametrize("share", [lambda p: Fraction(1), any_share], ids=["all", "a share"])
 def test_no_account_pays_more_than_it_has_and_every_loss_is_charged(share):
-    """For every ε ≤ 1024, account, policy and slot: weight ≤ policy, ε·grains ≤ debit·2^24, debit ≤ what is left."""
+    """For every ε ≤ 1024, price, account and policy: weight ≤ policy, ε·grains ≤ debit·2^24, debit ≤ limit ≤ left."""
     assert counterexample(lambda p: promise(p, share=share)) is None
 
 
@@ -160,58 +165,105 @@ def any_step(p):
     return Share(p.integer("steps", 1, billing.SHARE_STEPS), billing.SHARE_STEPS)
 
 
-def classed(p, share=any_step, class_epsilon=billing.class_epsilon, most_left=billing.most_left):
+def alone(p, epsilon):
+    """The price of a group of one class."""
+    return epsilon
+
+
+def shared(p, epsilon):
+    """The price of a group with other classes, one of which may cost more."""
+    price = p.integer("price", 1, LARGEST)
+    p.assume(price.z >= plain(epsilon))
+    return price
+
+
+def classed(p, share=any_step, price_of=alone, class_epsilon=billing.class_epsilon, most_left=billing.most_left):
     """An account of a class that pays: what is said of the class before holds of the account, and so it does after."""
     largest = p.integer("most left in the class", 1, LARGEST)
     left = p.integer("left", 0, LARGEST)
     p.assume(left.z <= largest.z)
     fraction = share(p)
-    taken, limit = billing.part(largest, fraction), billing.part(left, fraction)
+    steps = fraction.numerator * (billing.SHARE_STEPS // fraction.denominator)
+    taken, limit = billing.part(largest, fraction), billing.parts(left, steps)
     p.claim("a share does not fall with what there is", limit.z <= taken.z)
     p.claim("nor does the rest", left.z - limit.z <= largest.z - taken.z)
-    epsilon = class_epsilon(largest, fraction)
-    units = plain(epsilon)
-    p.claim("what the slot takes is at most ε_{t,m}", z3.And(limit.z <= units, units >= 1))
-    # Weight and debit are floor(limit · 2^24 / ε) and ceil(ε · weight / 2^24): of that the proofs above are.
+    price = price_of(p, class_epsilon(largest, fraction))
+    units = plain(price)
+    p.claim("what the slot takes is at most the price", z3.And(limit.z <= units, units >= 1))
+    # Weight and debit are floor(limit · 2^24 / E) and ceil(E · weight / 2^24): of that the proofs above are.
     weight, cost = p.unknown(), p.unknown()
     p.assume(z3.And(weight * units <= limit.z * GRAINS, (weight + 1) * units > limit.z * GRAINS))
     p.assume(z3.And(cost * GRAINS >= weight * units, (cost - 1) * GRAINS < weight * units))
     p.claim("debit ≤ floor(f · left)", cost <= limit.z)
-    p.claim("less than ε/2^24 short of it", (limit.z - cost) * GRAINS < units)
-    after = plain(most_left(largest, fraction))
+    p.claim("E · weight ≤ debit · 2^24", weight * units <= cost * GRAINS)
+    p.claim("less than E/2^24 short of it", (limit.z - cost) * GRAINS < units)
+    after = plain(most_left(largest, fraction, price))
     p.claim("left after ≤ L of the next class", left.z - cost <= after)
     p.claim("L does not grow", z3.And(after >= 0, after <= largest.z))
 
 
 def spending(p, share=any_step, most_spent=billing.most_spent):
-    """An account that had spent at most S pays a share of the rest: it has spent at most S of the next class."""
+    """An account that had spent at most S pays at most a share of what is left: it has spent at most S of the next.
+
+    Other streams may have taken from it, and by the price of its group it may pay less than the share.
+    """
     epsilon = p.integer("epsilon", 1, LARGEST)
     bound, spent = p.integer("S", 0, LARGEST), p.integer("spent", 0, LARGEST)
     p.assume(z3.And(spent.z <= bound.z, bound.z <= epsilon.z))
+    left, cost = p.integer("left", 0, LARGEST), p.integer("debit", 0, LARGEST)
     fraction = share(p)
+    p.assume(z3.And(left.z <= epsilon.z - spent.z, cost.z <= billing.part(left, fraction).z))
     here, there = most_spent(spent, fraction, epsilon), most_spent(bound, fraction, epsilon)
+    p.claim("a share of less is less", spent.z + cost.z <= here.z)
     p.claim("spent after ≤ S of the next class", here.z <= there.z)
     p.claim("S ≤ ε", z3.And(there.z >= bound.z, there.z <= epsilon.z))
 
 
 @pytest.mark.parametrize("share", [lambda p: Fraction(1), any_step], ids=["all", "a share"])
-@pytest.mark.parametrize("statement", [classed, spending], ids=lambda s: s.__name__)
+@pytest.mark.parametrize(
+    "statement", [classed, partial(classed, price_of=shared), spending], ids=["left", "left in a group", "spent"]
+)
 def test_what_is_said_of_a_class_bounds_its_accounts(statement, share):
-    """For every ε ≤ 1024, share and account: bounds that hold before a payment hold after it, for the next class."""
+    """For every ε ≤ 1024, share, price and account: bounds that hold before a payment hold after it."""
     assert counterexample(lambda p: statement(p, share=share)) is None
+
+
+def forgotten(p, parts=billing.parts):
+    """One more slot takes the most from who has paid the most, at the largest share: lost slots are charged by that."""
+    left = p.integer("left", 0, LARGEST)
+    taken, most = p.integer("taken", 0, LARGEST), p.integer("most taken", 0, LARGEST)
+    asked, largest = (p.integer(name, 0, billing.SHARE_STEPS) for name in ("steps", "largest steps"))
+    p.assume(z3.And(taken.z <= most.z, most.z <= left.z, asked.z <= largest.z))
+    after = most + parts(left - most, largest)
+    p.claim("no share of less takes more", (taken + parts(left - taken, asked)).z <= after.z)
+    p.claim("between what was taken and all", z3.And(after.z >= most.z, after.z <= left.z))
+
+
+def test_lost_slots_take_most_where_every_one_of_them_was_paid_for():
+    """For every account: with fewer payments, or smaller shares, no more is taken. Other parts than that are found."""
+    assert counterexample(forgotten) is None
+    assert "more" in counterexample(lambda p: forgotten(p, lambda x, f: x * f // billing.SHARE_STEPS * 2))
+    assert "all" in counterexample(lambda p: forgotten(p, lambda x, f: x * f // billing.SHARE_STEPS + 1))
+
+
+def by_own_budget(largest, share, price):
+    """Wrong: rounds by the class's own budget, where the group's price is more."""
+    return billing.most_left(largest, share, billing.class_epsilon(largest, share))
 
 
 @pytest.mark.parametrize(
     ("statement", "parts", "broken"),
     [
-        (classed, {"class_epsilon": lambda x, s: max(1, billing.part(x, s) - 1)}, "at most ε_{t,m}"),
-        (classed, {"class_epsilon": lambda x, s: billing.part(x, s)}, "at most ε_{t,m}"),
-        (classed, {"most_left": lambda x, s: x - billing.part(x, s)}, "left after ≤ L"),
-        (classed, {"most_left": lambda x, s: x + 1}, "L does not grow"),
-        (spending, {"most_spent": lambda s, f, e: s + billing.part(s, f)}, "S ≤ ε"),
-        (spending, {"most_spent": lambda s, f, e: billing.part(e - s, f)}, "spent after ≤ S"),
+        (classed, {"class_epsilon": lambda x, s: max(1, billing.part(x, s) - 1)}, "at most the price"),
+        (classed, {"class_epsilon": lambda x, s: billing.part(x, s)}, "at most the price"),
+        (classed, {"price_of": lambda p, e: p.integer("price", 1, LARGEST)}, "at most the price"),
+        (classed, {"most_left": lambda x, s, e: x - billing.part(x, s)}, "left after ≤ L"),
+        (classed, {"most_left": lambda x, s, e: x + 1}, "L does not grow"),
+        (classed, {"price_of": shared, "most_left": by_own_budget}, "left after ≤ L"),
+        (spending, {"most_spent": lambda s, f, e: s + billing.part(s, f)}, "a share of less is less"),
+        (spending, {"most_spent": lambda s, f, e: billing.part(e - s, f)}, "a share of less is less"),
     ],
-    ids=["less", "no unit", "no grains", "one more", "of what was spent", "no sum"],
+    ids=["less", "no unit", "any price", "no grains", "one more", "own grains", "of what was spent", "no sum"],
 )
 def test_a_wrong_bound_is_found(statement, parts, broken):
     """Each changed bound has a counterexample, of the very claim that it breaks."""

@@ -82,7 +82,7 @@ def test_the_chain_holds_public_facts_only(durable) -> None:
     names |= {"measurement", "mechanism", "options", "previous", "program", "release", "sequence", "slot", "stream"}
     assert {name for entry in links for name in entry} == names | {"classes"}
     due = {name for entry in links for each in entry.get("classes", ()) for name in each}
-    assert due == {"epsilon", "epsilon_units", "share_steps", "most_left_units"}
+    assert due == {"class", "group", "epsilon", "epsilon_units", "share_steps", "most_left_units"}
     users = {
         user for name in ("visits", "orders", "alone", "members") for slot in range(2) for user in events(name, slot)[0]
     }

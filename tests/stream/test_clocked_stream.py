@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 import dpi
-from clocked import OneClass
-from dpi.budget.billing import SHARE_STEPS
+from clocked import OneClass, separate
 from dpi.budget.classes import Bounds, level
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.certificates.chain import Head, extend
@@ -18,7 +17,7 @@ from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
 from dpi.stream.closing import Offer, measure, release_slot
-from dpi.testing.class_sums import ClassSums
+from dpi.testing.class_sums import ClassSums, SharedSums
 from dpi.verification import verify
 from played_rows import weighed
 
@@ -45,18 +44,21 @@ def close(opened, slots, **options):
     return found
 
 
-def test_a_certificate_states_the_budgets_of_all_due_classes():
-    """Each class up to the slot's level, empty or not, with ε_{t,m} = floor(f_m·L_m); the slot's ε_t is the largest."""
-    opened = stream()
+@pytest.mark.parametrize("mechanism", [ClassSums(), SharedSums()], ids=["clock", "shared"])
+def test_a_certificate_states_the_budgets_of_all_due_classes(mechanism):
+    """Each class that was asked, empty or not, with ε_{t,m} = floor(f_m·L_m); the slot's ε_t is the largest."""
+    opened = stream(mechanism=mechanism)
     bounds = Bounds.initial(Epsilon(UNITS), TOP)
-    for release in close(opened, range(20)):
+    for slot in range(20):
+        asked = mechanism.ask(opened.driver.state.state, slot)
+        (release,) = close(opened, [slot])
+        bounds, groups = bounds.draw(slot, asked)
+        due = [(number, each) for number, group in enumerate(groups) for each in group.classes]
         stated = release.certificate["classes"]
-        assert len(stated) == level(release.slot, TOP) + 1
-        shares = [Fraction(due["share_steps"], SHARE_STEPS) for due in stated]
-        bounds = bounds.after(release.slot, shares)
-        for due, told in zip(bounds.budgets(shares), stated, strict=True):
-            assert (told["epsilon_units"], told["most_left_units"]) == (due.epsilon.units, due.most_left)
-            assert told["epsilon"] == float(due.epsilon)
+        for (number, each), told in zip(due, stated, strict=True):
+            assert (told["class"], told["group"], told["share_steps"]) == (each.number, number, each.steps)
+            assert (told["epsilon_units"], told["most_left_units"]) == (each.epsilon.units, each.most_left)
+            assert told["epsilon"] == float(each.epsilon)
         assert release.certificate["epsilon_units"] == max(due["epsilon_units"] for due in stated)
         assert release.epsilon == release.certificate["epsilon_units"] / UNITS
         assert release.certificate["epsilon_spent_units"] == bounds.most_spent
@@ -96,10 +98,10 @@ def test_a_slot_of_two_classes_measures_each_by_itself(seed):
     users = ["ada", "bob", "new 2 0", *REGULARS]  # two newcomers, one who paid in slot 2, and regulars
     rows = Rows.of(users, np.array([0, 1, 2, *[0] * len(REGULARS)]), opened.store.key)
     clean, charge = weighed(options, rows, accounts, offer, 3)
-    assert clean.classes == 2
-    assert clean.by_class[0].tolist() == [GRAINS, GRAINS, 0]
-    assert clean.by_class[1][:2].tolist() == [0, 0]
-    assert 0 < clean.by_class[1][2] <= GRAINS
+    assert clean.groups == 2
+    assert clean.by_group[0].tolist() == [GRAINS, GRAINS, 0]
+    assert clean.by_group[1][:2].tolist() == [0, 0]
+    assert 0 < clean.by_group[1][2] <= GRAINS
     assert len(charge.records()) == len(charge.payments()) == 3 * 36
     slot = measure(state, clean, offer, 3, UnsafeSeededSource(2))
     assert len(slot.values) == 8 * 2 * DOMAIN.size
@@ -175,23 +177,23 @@ def tree_of(per_slot):
     return opened
 
 
-def test_the_trees_part_is_taken_from_every_class_that_it_sums():
-    """What a class pays is shared between tree and mechanism; the noise of both is that of their parts."""
+def test_the_trees_part_is_taken_from_every_group_that_it_sums():
+    """What a group pays is shared between tree and mechanism; the noise of both is that of their parts."""
     options = tree_of("0.1").setting
-    whole = Bounds.initial(Epsilon(UNITS), TOP).after(1, [Fraction(1, 2)] * 5).budgets([Fraction(1, 2)] * 5)
-    fed, parts = options.split_classes(whole)
+    _, whole = Bounds.initial(Epsilon(UNITS), TOP).draw(1, separate([Fraction(1, 2)] * 5))
+    fed, parts = options.split_groups(whole)
     assert [float(due.epsilon) > 0.1 for due in whole] == fed == [True, True, True, False, False]
     for due, part, into in zip(whole, parts, fed, strict=True):
         assert part.epsilon.units + (options.accumulate.epsilon.units if into else 0) == due.epsilon.units
-        assert (part.share, part.most_left) == (due.share, due.most_left)
+        assert part.classes == due.classes
 
 
-def test_classes_below_the_trees_share_stay_out():
-    """A tree sums the users of classes that can pay for it; if none can, what was released stands in for the slot."""
-    clean = dpi.histogram.Histogram(np.arange(15) * GRAINS, GRAINS, classes=5)
-    some = clean.of_classes([True, False, True, False, False])
+def test_groups_below_the_trees_share_stay_out():
+    """A tree sums the users of groups that can pay for it; if none can, what was released stands in for the slot."""
+    clean = dpi.histogram.Histogram(np.arange(15) * GRAINS, GRAINS, groups=5)
+    some = clean.of_groups([True, False, True, False, False])
     assert (some.grains // GRAINS).tolist() == [0 + 6, 1 + 7, 2 + 8]
-    assert some.classes == 1
+    assert some.groups == 1
     dear = tree_of("0.9")
     assert dear.driver.state.tree.nodes == 0
     assert dear.driver.state.tree.done.any()
@@ -259,8 +261,10 @@ FORGED = {
     "another budget": lambda due: [{**due[0], "epsilon_units": due[0]["epsilon_units"] - 1}, *due[1:]],
     "another amount for people": lambda due: [{**due[0], "epsilon": 0.1}, *due[1:]],
     "another bound": lambda due: [{**due[0], "most_left_units": due[0]["most_left_units"] + 1}, *due[1:]],
-    "a class too few": lambda due: due[:-1],
-    "a class too many": lambda due: [*due, due[-1]],
+    "another class": lambda due: [*due[:-1], {**due[-1], "class": due[-1]["class"] + 1}],
+    "a group that is left out": lambda due: [*due[:-1], {**due[-1], "group": due[-1]["group"] + 1}],
+    "a class twice": lambda due: [*due, due[-1]],
+    "no newcomers": lambda due: due[1:],
     "no share": lambda due: [{}],
     "no classes": lambda due: None,
 }
@@ -268,13 +272,14 @@ FORGED = {
 
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
 def test_a_forged_budget_of_a_class_is_found(forged):
-    """The chain is replayed with the clock and the stated shares: what does not follow from them is told."""
+    """The chain is replayed with the stated classes, shares and groups: what does not follow from them is told."""
     opened = stream(store=dpi.MemoryStore())
     close(opened, range(4))
     links, head = [*opened.store.links()], Head()
     for number, link in enumerate([*links]):
         entry = dict(link.entry)
         if number == 4:
+            assert len(entry["classes"]) == 2
             entry["classes"] = forged(entry["classes"])
             if entry["classes"] is None:
                 del entry["classes"]

@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 
 import dpi
+from clocked import separate
 from dpi.budget.accounts import Accounts
 from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.classes import level
@@ -37,24 +38,24 @@ SLOTS = 500 if os.environ.get("DPI_SLOW") else 160
 
 @dataclass(frozen=True)
 class Spy(ClassSums):
-    """Sums by class that note what is measured: (units of ε, grains of each user), for each class that is due."""
+    """Sums by class that note what is measured: (units of ε, grains of each user), for each group of classes."""
 
     seen: ClassVar[list[tuple[int, list[int]]]] = []
 
-    def shares(self, state, slot):
-        """Small ones, so that users pay hundreds of times; more of the first."""
-        return (2 * SHARE, *[SHARE] * level(slot, state.classes - 1))
+    def ask(self, state, slot):
+        """Small shares, so that users pay hundreds of times; more of the first."""
+        return separate([2 * SHARE, *[SHARE] * level(slot, state.classes - 1)])
 
     def measure(self, state, histogram, epsilon, slot, source):
         """Note and measure."""
         self.seen[:] = [(epsilon.units, histogram.grains.tolist())]
         return super().measure(state, histogram, epsilon, slot, source)
 
-    def measure_classes(self, state, histogram, classes, slot, source):
+    def measure_classes(self, state, histogram, groups, slot, source):
         """Note and measure."""
-        rows = zip(classes, histogram.by_class, strict=True)
-        noted = [(due.epsilon.units, grains.tolist()) for due, grains in rows]
-        measurement = super().measure_classes(state, histogram, classes, slot, source)
+        rows = zip(groups, histogram.by_group, strict=True)
+        noted = [(group.epsilon.units, grains.tolist()) for group, grains in rows]
+        measurement = super().measure_classes(state, histogram, groups, slot, source)
         self.seen[:] = noted
         return measurement
 
@@ -288,14 +289,14 @@ def test_thousands_of_debits_add_up_to_what_accounts_have_spent(policy):
         users, options, stream = life.users(slot), {}, "cost"
         cost = Epsilon(chance.choice((1, 999, chance.randrange(1, UNITS // 1_300), UNITS // 1_000)))
         if policy == dpi.budget.clocked(3) and chance.random() < 0.5:
-            cost, stream = allocation.draw_classes(slot, [SHARE] * (level(slot, 3) + 1)), "class"
-            options = {"classes": allocation.classes}
+            cost, stream = allocation.draw_classes(slot, separate([SHARE] * (level(slot, 3) + 1))), "class"
+            options = {"groups": allocation.groups}
         elif chance.random() < 0.2:
             options = {"share": Fraction(chance.randrange(1, 4097), 4096), "whole": chance.random() < 0.3}
         bill = accounts.bill(pl.Series(users, dtype=pl.String), cost, slot, stream=stream, **options)
         members = [None] * len(users) if bill.member is None else bill.member.tolist()
         for user, weight, member in zip(users, bill.weights.tolist(), members, strict=True):
-            owed[user] += debit(cost.units if member is None else allocation.classes[member].epsilon.units, weight)
+            owed[user] += debit(cost.units if member is None else allocation.groups[member].epsilon.units, weight)
             paid[user] += weight > 0
         accounts.debit(bill)
         if slot % 25 == 0 or slot > 5 * SLOTS - 10:

@@ -15,7 +15,7 @@ from dpi.budget.epsilon import UNITS
 from dpi.errors import OptionError, StateError
 from dpi.mechanism.base import Estimate, Measurement, Mechanism
 from dpi.noise import UnsafeSeededSource
-from dpi.testing.class_sums import ClassSums
+from dpi.testing.class_sums import ClassSums, SharedSums
 from dpi_audit import Finding, Laplace, Law, Point, StreamSession, loss_on, neighbours, search, worst_of
 from dpi_audit.exact import OUTWARD
 from dpi_audit.session import _Probe
@@ -202,10 +202,13 @@ CLOCKED = [dpi.Ledger(policy=dpi.budget.clocked(top=top), period=period) for top
 
 
 @settings(max_examples=150 if os.environ.get("DPI_SLOW") else 15)
-@given(amounts, slots, st.sampled_from(CLOCKED), st.sampled_from(OUTWARD), st.booleans())
-def test_no_neighbours_lose_more_than_is_said_by_class(epsilon, rows, budget, outward, reverse):
-    """Whatever class and slot a user pays in: the loss, a rational number, is at most what bounds of classes say."""
-    make = stream(mechanism=ClassSums(), epsilon=epsilon, budget=budget)
+@given(
+    amounts, slots, st.sampled_from(CLOCKED), st.sampled_from([ClassSums(), SharedSums()]),
+    st.sampled_from(OUTWARD), st.booleans(),
+)  # fmt: skip
+def test_no_neighbours_lose_more_than_is_said_by_class(epsilon, rows, budget, mechanism, outward, reverse):
+    """Whatever class, group and slot a user pays in: the loss, a rational number, is at most what is said."""
+    make = stream(mechanism=mechanism, epsilon=epsilon, budget=budget)
     pair = neighbours.pair("any", rows)
     finding = loss_on(lambda: StreamSession(make), pair, outward=outward, reverse=reverse)
     assert isinstance(finding.loss, Fraction)
@@ -217,6 +220,39 @@ def test_a_user_can_lose_what_is_said_by_class():
     make = stream(mechanism=ClassSums(), budget=CLOCKED[2])
     for family in (neighbours.every_slot, neighbours.classes):
         assert 0.99 < loss_on(lambda: StreamSession(make), family(24, VALUES)).ratio <= 1
+
+
+class OneGroup(ClassSums):
+    """All classes in one histogram: half of what newcomers have left, a quarter of the others'."""
+
+    def ask(self, state, slot):
+        """Return one group, the same in every slot."""
+        return (tuple((m, Fraction(1, 4) if m else Fraction(1, 2)) for m in range(state.classes)),)
+
+
+@pytest.mark.parametrize("first", range(3))
+@pytest.mark.parametrize("reverse", [False, True])
+def test_in_a_shared_histogram_a_user_loses_what_they_pay(first, reverse):
+    """Beside a newcomer who pays 1/2, who has 1/2 left pays 1/8, and then 3/32: the loss is exactly that."""
+    rows = [(("newcomer " + str(t), "a"), *([(neighbours.TARGET, "b")] if t >= first else [])) for t in range(20)]
+    paid, left = [], Fraction(1)
+    for payment in range(20 - first):
+        paid.append(left * (Fraction(1, 4) if payment else Fraction(1, 2)))
+        left -= paid[-1]
+    make = stream(mechanism=OneGroup(), budget=CLOCKED[2])
+    finding = loss_on(lambda: StreamSession(make), neighbours.pair("two classes", rows), reverse=reverse)
+    account = 1 - Fraction(round(left * UNITS), UNITS)
+    assert 0 <= account - finding.loss < Fraction(1, 1 << 20)  # of 20 payments each is rounded to grains of 2^-25
+    assert finding.loss <= finding.claimed
+
+
+def test_users_of_two_classes_in_one_histogram_lose_exactly_what_each_pays():
+    """Of neighbours that differ in one of them: 1/2 of one who comes first, 1/2 + 1/8 of one who was there before."""
+    rows = [((neighbours.TARGET, "a"),), ((neighbours.TARGET, "a"), ("new", "b")), *[()] * 18]
+    make = stream(mechanism=OneGroup(), budget=CLOCKED[2])
+    for user, paid in ((neighbours.TARGET, Fraction(5, 8)), ("new", Fraction(1, 2))):
+        finding = loss_on(lambda: StreamSession(make), neighbours.pair("two classes", rows, user))
+        assert finding.loss == paid <= finding.claimed
 
 
 def test_other_budgets_of_classes_are_an_infinite_loss():

@@ -21,6 +21,8 @@ REQUIRED = {
     "a quota that shrinks after it was spent", "a quota of what was spent without one",
     "nothing is charged after 64 payments", "nothing is charged after a thousand payments",
     "every hundredth payment is free", "nothing is charged in high classes",
+    "classes that are due by the slot's own count", "a shared histogram charged by its cheapest class",
+    "a levy by the clock alone",
 }  # fmt: skip
 
 

@@ -15,12 +15,12 @@ With `period`, an account is refilled when the slot's number enters a new period
 Slots of one stream never go back, so an account is never charged for an epoch before the one it is in; streams that
 share accounts count their slots each for itself, so they cannot share accounts with a period.
 
-**By class** (`clocked`). With budgets ε_{t,m} for the classes that are due, a user of class m = min(payments in this
-stream, top) has weight floor(min(1, floor(f_m · left)/ε_{t,m}) · 2^24) grains in the histogram of class m and in no
-other; who is of no due class has weight zero. The debit is ceil(ε_{t,m} · grains / 2^24) ≤ floor(f_m · left). *Why that
-keeps the promise:* class and weight are functions of the user's own account and of public numbers, so that without u
-every other user is in the same class with the same weight; u moves one class's histogram by at most w, whose noise
-loses ε_{t,m} · w; the rest is as above. A user whose weight is zero has not paid, and stays in their class.
+**By class** (`clocked`). A user of class m = min(payments in this stream, top) is measured in the histogram of the
+group of class m, whose price is E, and in no other, with weight floor(min(1, floor(f_m · left)/E) · 2^24) grains; who
+is of no due class has weight zero. The debit is ceil(E · grains / 2^24) ≤ floor(f_m · left). *Why that keeps the
+promise:* class and weight are functions of the user's own account and of public numbers, so that without u every other
+user is in the same class with the same weight; u moves one histogram by at most w, whose noise loses E · w, whoever
+else is measured there; the rest is as above. A user whose weight is zero has not paid, and stays in their class.
 
 With quotas (`dpi.budget.billing`) an account here is a user's sub-account: ε above is then what it holds.
 
@@ -56,7 +56,7 @@ from dpi.budget.charge import (
     weights_by_class,
     weights_by_policy,
 )
-from dpi.budget.classes import ClassBudget, most_taken
+from dpi.budget.classes import GroupBudget, most_taken
 from dpi.budget.epsilon import LARGEST, UNITS, Epsilon
 from dpi.budget.policy import Clocked, Policy, policy_of, spend_first
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
@@ -167,7 +167,7 @@ class Accounts:
         share: Fraction = Fraction(1),
         whole: bool = False,
         stream: str = "",
-        classes: tuple[ClassBudget, ...] = (),
+        groups: tuple[GroupBudget, ...] = (),
     ) -> Bill:
         """Weights of the slot's users, by their own accounts; nothing is charged yet.
 
@@ -175,8 +175,8 @@ class Accounts:
         collision of 128-bit digests), one of them gets weight zero, so that the account still pays once. `share`
         (public) is the part of what is left on an account that this slot may take: below one, nobody is silent for
         good. With `whole`, a user who cannot take part with weight one does not take part: for mechanisms whose loss
-        does not shrink with the weight. With `classes`, the budgets of the classes 0, 1, … that are due, users pay by
-        class, and `epsilon` and `share` are theirs.
+        does not shrink with the weight. With `groups`, the budgets of the classes that are due, users pay by class, and
+        `epsilon` and `share` are theirs.
         """
         slot = operator.index(slot)
         if not isinstance(users, np.ndarray):
@@ -189,17 +189,18 @@ class Accounts:
             raise ClockError("slots are paid one after the other; this one is not after the last.")
         if not 0 < share <= 1 or share.denominator > billing.SHARE_STEPS:
             raise OptionError("`share` must be a fraction above 0 and at most 1, in steps of 2^-12.")
-        if classes and (not isinstance(self.policy, Clocked) or len(classes) > self.policy.top + 1):
+        highest = max([due.number for group in groups for due in group.classes], default=0)
+        if groups and (not isinstance(self.policy, Clocked) or highest > self.policy.top):
             raise OptionError("classes need accounts of the policy `clocked`, and are at most its top class.")
-        place, available, table = self._table.find(users), self._available(slot), self._own(stream) if classes else None
+        place, available, table = self._table.find(users), self._available(slot), self._own(stream) if groups else None
         own = None if table is None else table.here(place)
-        grains, member = np.empty(len(users), dtype=np.int64), np.empty(len(users), dtype=np.int64) if classes else None
+        grains, member = np.empty(len(users), dtype=np.int64), np.empty(len(users), dtype=np.int64) if groups else None
         for rows, here in place.pieces():
             standing = self._standing(here, slot)
             if own is not None and member is not None:
                 payments = self._standing(own.rows(rows), slot, table)["active"]
                 left = billing.left(available, standing["spent"])
-                grains[rows], member[rows] = weights_by_class(classes, left, payments, self._top)
+                grains[rows], member[rows] = weights_by_class(groups, left, payments, self._top)
             else:
                 grains[rows] = weights_by_policy(self.policy, epsilon, share, standing, available)
         if whole:
@@ -210,7 +211,7 @@ class Accounts:
         weights.setflags(write=False)
         if member is not None:
             member[place.order] = member.copy()
-        return Bill(weights, epsilon, slot, stream, place, self._version, classes, member, own)
+        return Bill(weights, epsilon, slot, stream, place, self._version, groups, member, own)
 
     def debit(self, bill: Bill) -> None:
         """Charge a bill: all of it, or nothing if it is not payable."""

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from dpi.budget.allocation import DAMAGED, OLDER, SPREAD, Allocation, not_before
 from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.classes import Bounds, ClassBudget
+from dpi.budget.classes import Asked, Bounds, ClassBudget, GroupBudget
 from dpi.budget.epsilon import UNITS, Amount, Epsilon
 from dpi.errors import ClockError, OptionError, StateError
 from dpi.noise import RandomSource
@@ -174,32 +174,32 @@ class Auto(Allocation):
 class ClassAllocation(Allocation):
     """Budgets for the classes of a clocked ledger that are due, by public shares and public bounds.
 
-    The shares f_m are the mechanism's, chosen from what it has released so far; which classes are due is the clock's.
+    Which classes are due, their shares and their groups are the mechanism's, chosen from what it has released so far.
     Nothing is drawn, and a slot that is tried again has the same budgets. A snapshot holds the bounds L_m and S_m
     (`dpi.budget.classes`) and the budgets of the slot that was drawn last, so that a slot that is paid for can be
     released from what is stored.
 
     >>> allocation = ClassAllocation(Epsilon.at_most(1), top=20)
-    >>> allocation.draw_classes(1, [Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4)])
+    >>> half, quarter = Fraction(1, 2), Fraction(1, 4)
+    >>> allocation.draw_classes(1, (((0, half),), ((1, quarter), (2, quarter))))
     Epsilon(0.5)
-    >>> [round(float(due.epsilon), 4) for due in allocation.classes]
-    [0.5, 0.125, 0.0938, 0.0703, 0.0527]
+    >>> [(round(float(group.epsilon), 4), len(group.classes)) for group in allocation.groups]
+    [(0.5, 1), (0.125, 2)]
     """
 
     def __init__(self, epsilon: Epsilon, top: int, period: int | None = None) -> None:
         self.bounds = Bounds.initial(epsilon, top, period)
         self.description = _rule(self.bounds)
-        self._told: tuple[Bounds, tuple[ClassBudget, ...], str] | None = None
+        self._told: tuple[Bounds, tuple[GroupBudget, ...], str] | None = None
 
     def draw(self, source: RandomSource) -> Epsilon:
         """Refuse: budgets of classes depend on the slot (`draw_classes`)."""
-        raise ClockError("budgets of classes need the slot's number and shares: `draw_classes` has both.")
+        raise ClockError("budgets of classes need the slot's number and what it asks: `draw_classes` has both.")
 
-    def draw_classes(self, slot: int, shares: Sequence[Fraction]) -> Epsilon:
-        """Draw the budgets of the classes due in a slot, by their shares, as `classes`; return the largest."""
-        self.bounds = self.bounds.after(slot, shares)
-        self.classes = self.bounds.budgets(shares)
-        return max([due.epsilon for due in self.classes])
+    def draw_classes(self, slot: int, asked: Asked) -> Epsilon:
+        """Draw the budgets of the classes due in a slot, by what it asks, as `groups`; return the largest price."""
+        self.bounds, self.groups = self.bounds.draw(slot, asked)
+        return max([group.epsilon for group in self.groups])
 
     def succeed(self, text: str) -> None:
         """Go on where a snapshot was taken; of accounts that held less, as their quota grew, with what was added."""
@@ -210,22 +210,22 @@ class ClassAllocation(Allocation):
     def snapshot(self) -> str:
         """Return all that was drawn; a slot asks twice, and it is written once."""
         told = self._told
-        if told is None or told[0] is not self.bounds or told[1] is not self.classes:
-            told = self._told = self.bounds, self.classes, super().snapshot()
+        if told is None or told[0] is not self.bounds or told[1] is not self.groups:
+            told = self._told = self.bounds, self.groups, super().snapshot()
         return told[2]
 
     def _state(self) -> object:
-        return _written(self.bounds, self.classes)
+        return _written(self.bounds, self.groups)
 
     def _resume(self, state: object) -> None:
-        bounds, classes = _read(state, self.bounds)
+        bounds, groups = _read(state, self.bounds)
         if not bounds.follows(self.bounds):
             raise StateError(OLDER)
-        self.bounds, self.classes = bounds, classes
+        self.bounds, self.groups = bounds, groups
 
 
 @lru_cache(maxsize=_LAST)
-def read_snapshot(snapshot: str) -> tuple[Bounds | None, tuple[ClassBudget, ...]]:
+def read_snapshot(snapshot: str) -> tuple[Bounds | None, tuple[GroupBudget, ...]]:
     """Return the bounds in a snapshot, and the budgets by class of the slot that it was taken for; or neither."""
     saved = json.loads(snapshot) if snapshot else {}
     name, *numbers = str(saved.get("rule")).split(" ")
@@ -244,13 +244,17 @@ def _rule(bounds: Bounds) -> str:
     return f"{_RULE} {bounds.epsilon} {bounds.top}" + ("" if bounds.period is None else f" {bounds.period}")
 
 
-def _written(bounds: Bounds, classes: Sequence[ClassBudget]) -> dict[str, object]:
+def _written(bounds: Bounds, groups: Sequence[GroupBudget]) -> dict[str, object]:
     names = ("left", "spent", "largest", "epoch", "past", "restored")
-    drawn = [[due.epsilon.units, due.steps, due.most_left] for due in classes]
+    drawn = [
+        [number, due.number, due.epsilon.units, due.steps, due.most_left]
+        for number, group in enumerate(groups)
+        for due in group.classes
+    ]
     return {name: getattr(bounds, name) for name in names} | {"drawn": drawn}
 
 
-def _read(state: object, of: Bounds) -> tuple[Bounds, tuple[ClassBudget, ...]]:
+def _read(state: object, of: Bounds) -> tuple[Bounds, tuple[GroupBudget, ...]]:
     match state:
         case {
             "left": [_, *_] as left,
@@ -264,10 +268,13 @@ def _read(state: object, of: Bounds) -> tuple[Bounds, tuple[ClassBudget, ...]]:
             pass
         case _:
             raise StateError(DAMAGED)
+    groups: dict[int, list[ClassBudget]] = {}
     try:
-        classes = [ClassBudget(Epsilon(units), Fraction(share, SHARE_STEPS), most) for units, share, most in drawn]
+        for number, m, units, share, most in drawn:
+            due = ClassBudget(m, Epsilon(units), Fraction(share, SHARE_STEPS), most)
+            groups.setdefault(number, []).append(due)
     except (OptionError, ValueError, TypeError):
         raise StateError(DAMAGED) from None
     lists = {"left": left, "spent": spent, "largest": steps, "restored": restored}
     bounds = replace(of, epoch=epoch, past=past, **{name: tuple(numbers) for name, numbers in lists.items()})  # type: ignore[arg-type]
-    return bounds, tuple(classes)
+    return bounds, tuple(map(GroupBudget.of, groups.values()))

@@ -15,7 +15,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Self, TypeVar
 
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import GroupBudget
 from dpi.budget.epsilon import AS_UNITS, UNITS, Amount, Epsilon, rational
 from dpi.budget.series import Series
 from dpi.errors import OptionError, StateError
@@ -36,7 +36,7 @@ class Allocation(ABC):
     """The rule with all its digits: a snapshot is restored onto the same rule only."""
     share: Fraction = Fraction(1)
     """The part of what is left on a user's account that the slot just drawn may take."""
-    classes: tuple[ClassBudget, ...] = ()
+    groups: tuple[GroupBudget, ...] = ()
     """The budgets of the classes that are due in the slot just drawn, if users are measured by class."""
 
     @abstractmethod

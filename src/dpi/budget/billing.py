@@ -89,13 +89,13 @@ def class_epsilon(largest: int, share: Fraction) -> int:
     return max(1, part(largest, share))
 
 
-def most_left(largest: int, share: Fraction) -> int:
+def most_left(largest: int, share: Fraction, price: int) -> int:
     """What an account that had at most `largest` left has at most after it has paid a share of what it had.
 
-    A weight is rounded down to grains, so that up to ceil(ε/2^24) units less than the share are charged.
+    A weight is rounded down to grains of the histogram's price E, so that up to ceil(E/2^24) units less than the share
+    are charged.
     """
-    taken = part(largest, share)
-    return min(largest, largest - taken + -(-max(1, taken) // GRAINS))
+    return min(largest, largest - part(largest, share) + -(-price // GRAINS))
 
 
 def most_spent(spent: int, share: Fraction, epsilon: int) -> int:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dpi.budget.account_table import Place, Standings, chosen, to_records
 from dpi.budget.billing import affordable, left, part, parts
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import GroupBudget
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.policy import Policy
 from dpi.exact.integers import GRAINS, Integers
@@ -36,17 +36,21 @@ def weights_by_policy(
 
 
 def weights_by_class(
-    classes: tuple[ClassBudget, ...], left: Integers, paid: npt.NDArray[np.uint32], top: int
+    groups: tuple[GroupBudget, ...], left: Integers, paid: npt.NDArray[np.uint32], top: int
 ) -> tuple[Integers, Integers]:
-    """The weight of each user in the class they are in, by how often they have paid, and which one it is."""
-    payments = np.minimum(paid.astype(np.int64), top)
-    due = payments < len(classes)
-    member = np.where(due, payments, 0)
-    units, steps = np.array([(each.epsilon.units, each.steps) for each in classes]).T[:, member]
+    """The weight of each user in the group of the class they are in, by how often they have paid, and which one it is.
+
+    A class is asked for a share of what is left, and its users weigh what they can pay of the group's price.
+    """
+    table = np.array([[1], [0], [0]]).repeat(top + 1, axis=1)  # nothing is asked of a class that is not due
+    for number, group in enumerate(groups):
+        for due in group.classes:
+            table[:, due.number] = group.epsilon.units, due.steps, number
+    prices, steps, member = table[:, np.minimum(paid.astype(np.int64), top)]
     limit = parts(left, steps)
-    grains = np.where(due, GRAINS, 0)
-    short = np.flatnonzero(due & (limit < units))
-    grains[short] = affordable(grains[short], limit[short], units[short])
+    grains = np.where(limit > 0, GRAINS, 0)
+    short = np.flatnonzero((limit > 0) & (limit < prices))
+    grains[short] = affordable(grains[short], limit[short], prices[short])
     return grains, member
 
 
@@ -68,18 +72,18 @@ class Bill:
     place: Place = field(repr=False)
     version: object = field(repr=False)
     """The state of the accounts that this bill was written on."""
-    classes: tuple[ClassBudget, ...] = field(default=(), repr=False)
-    """With classes: the budgets of those that are due …"""
+    groups: tuple[GroupBudget, ...] = field(default=(), repr=False)
+    """With classes: the budgets of the groups that those that are due are measured in …"""
     member: Integers | None = field(default=None, repr=False)
     """… and which of them each user is in; 0 for one who is in none, and has weight zero."""
     own: Place | None = field(default=None, repr=False)
     """Where the users stand in the stream's own table of payments."""
 
     def units(self, users: Integers) -> int | Integers:
-        """What weight one costs, in units: the same for all, or for each of some users by their class."""
+        """What weight one costs, in units: the same for all, or for each of some users by their group."""
         if self.member is None:
             return self.epsilon.units
-        return np.array([due.epsilon.units for due in self.classes])[self.member[users]]
+        return np.array([group.epsilon.units for group in self.groups])[self.member[users]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

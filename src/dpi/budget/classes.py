@@ -1,42 +1,46 @@
-"""Classes of users by their own payments: the public clock that makes them due, their budgets, and bounds of accounts.
+"""Classes of users by their own payments: what a slot asks of them, its budgets, and bounds of accounts.
 
-A user of *class* m has paid m times in this stream; the top class takes all who have paid more often. Class m is *due*
-in a slot whose level is at least m: class 0 in every slot, class 1 in every second one on average, class m in one of
-2^m.
-
-**Guarantee.** The level of a slot is a function of its number alone, so that which classes are measured tells nothing
-about anybody. Every aligned block of 2^m slots has exactly one of level m or more; where in the block it lies is a hash
-of the block, so that the levels have no rhythm in common with hours, days or weeks: who is active at nine o'clock only
-meets the same levels as everybody else.
-
-*Why one.* Of the two halves of a block, one bit of a hash chooses the half whose slot goes on. A slot has level m or
-more if its half was chosen in each of its m smallest blocks: that is one slot of each block of 2^m.
-
-In a slot in which class m is due its users pay a share f_m of what is left on their accounts, a public number. So
+A user of *class* m has paid m times in this stream; the top class takes all who have paid more often. A slot *asks*
+some classes, class 0 always, each for a share f_m of what its users have left, and says in which histogram each is
+measured: those of one histogram are a *group*, and share its noise. Which classes are due, their shares and the groups
+are a function of the slot's number and of earlier releases (`Mechanism.ask`), so that what is measured tells nothing
+about anybody.
 
 * L_m, the most that a user of class m has left, is known without a look at any account: L_0 = ε, and who pays leaves
-  class m for class m + 1 with at most `billing.most_left(L_m, f_m)`;
-* ε_{t,m} = floor(f_m · L_m) is what the slot costs a user of class m who has all of L_m; who has less takes part with
-  less weight;
+  class m for class m + 1 with at most `billing.most_left(L_m, f_m, E)`. A class that nobody can be in yet has the
+  bound of the class before it;
+* ε_{t,m} = floor(f_m · L_m) is what the slot costs a user of class m who has all of L_m, and E, the largest of a group,
+  is the *price* of its histogram: noise has the scale 2^24/E, and who pays less takes part with less weight;
 * S_m, the most that a user of class m can have spent here, is S_0 = 0, and with each slot, for the due classes from
   high m to low, S_{m+1} ← max(S_{m+1}, S_m + floor(f_m · (ε - S_m))). What any user can have lost so far is max S_m.
 
-*Why S_m bounds.* A user of class m who has spent s ≤ S_m here, and s′ ≥ s in all, pays at most floor(f_m · (ε - s′)).
-As f_m ≤ 1, s + floor(f_m · (ε - s)) does not fall in s, so it is at most the value at S_m. A user pays once a slot, so
-the order is from high to low: no class is asked in the same slot for what its users paid to enter it. *Why L_m
-bounds:* the same, with what is left; other streams of the ledger, and levies, only take. `tests/proofs` shows both.
+*Why S_m bounds.* A user of class m who has spent s ≤ S_m here, and s′ ≥ s in all, pays at most floor(f_m · (ε - s′)),
+whatever the price. As f_m ≤ 1, s + floor(f_m · (ε - s)) does not fall in s, so it is at most the value at S_m. A user
+pays once a slot, so the order is from high to low: no class is asked in the same slot for what its users paid to enter
+it. *Why L_m bounds:* the same, with what is left; a weight is a whole number of grains of E/2^24 each, so that up to
+that much less is paid than the share. Other streams of the ledger, and levies, only take. `tests/proofs` shows both.
+
+**The clock** is one way to say which classes are due: class m in a slot whose level is at least m, class 0 in every
+slot, class 1 in every second one on average, class m in one of 2^m. The level of a slot is a function of its number
+alone. Every aligned block of 2^m slots has exactly one of level m or more; where in the block it lies is a hash of the
+block, so that the levels have no rhythm in common with hours, days or weeks: who is active at nine o'clock only meets
+the same levels as everybody else.
+
+*Why one.* Of the two halves of a block, one bit of a hash chooses the half whose slot goes on. A slot has level m or
+more if its half was chosen in each of its m smallest blocks: that is one slot of each block of 2^m.
 
 Sees slot numbers and public shares; no account, no user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import zip_longest
+from operator import attrgetter
 
 import numpy as np
 
@@ -87,24 +91,50 @@ def _chosen(block: int, size: int) -> int:
 
 
 _CHUNK = 1 << 16
-"""Accounts that are charged at a time: each takes a number for every class."""
+"""Accounts that are charged at a time."""
+
+
+Asked = tuple[tuple[tuple[int, Fraction], ...], ...]
+"""What a slot asks: its groups, and in each the classes that are measured there with the share of each. Groups have
+classes from low to high, and stand in the order of their first ones: newcomers are in the first group."""
 
 
 @dataclass(frozen=True)
 class ClassBudget:
     """What a slot costs the users of one class that is due: public."""
 
+    number: int
+    """m."""
     epsilon: Epsilon
-    """ε_{t,m}: what a user of weight one pays."""
+    """ε_{t,m}: what a user pays who has L_m left."""
     share: Fraction
     """f_m: the part of what is left on an account that the slot takes."""
     most_left: int
-    """L_m, in units: a user who has this much left has weight one."""
+    """L_m, in units."""
 
     @cached_property
     def steps(self) -> int:
         """The share as a whole number of 2^-12."""
         return steps_of(self.share)
+
+
+_UNITS = attrgetter("epsilon.units")
+
+
+@dataclass(frozen=True)
+class GroupBudget:
+    """What one histogram of a slot costs, and the classes that are measured in it: public."""
+
+    epsilon: Epsilon
+    """The budget of its noise: the price E, which a user of weight one pays, less what others take of it."""
+    classes: tuple[ClassBudget, ...]
+    """From low to high. A user of one of them weighs floor(f_m · left)/E."""
+
+    @classmethod
+    def of(cls, classes: Iterable[ClassBudget]) -> GroupBudget:
+        """The group of some classes: its price is the largest of their budgets."""
+        due = tuple(classes)
+        return cls(max(due, key=_UNITS).epsilon, due)
 
 
 def steps_of(share: Fraction) -> int:
@@ -121,7 +151,8 @@ class Bounds:
 
     >>> bounds = Bounds.initial(Epsilon(1 << 40), top=2)
     >>> half = Fraction(1, 2)
-    >>> bounds = bounds.after(2, (half,)).after(3, (half, half))
+    >>> for slot, asked in ((2, (((0, half),),)), (3, (((0, half),), ((1, half),)))):
+    ...     bounds, groups = bounds.draw(slot, asked)
     >>> [round(left / 2**40, 6) for left in bounds.left], [spent / 2**40 for spent in bounds.spent]
     ([1.0, 0.5, 0.25], [0.0, 0.5, 0.75])
     """
@@ -129,7 +160,7 @@ class Bounds:
     epsilon: int
     top: int
     left: tuple[int, ...]
-    """L_0 … of the classes below or at the highest that was due, and of the one after it."""
+    """L_0 … of the classes up to the one after the highest that was due."""
     spent: tuple[int, ...]
     """S_0 … of the classes that somebody can be in."""
     largest: tuple[int, ...] = ()
@@ -152,26 +183,31 @@ class Bounds:
         """The most that one user can have lost so far, in units."""
         return self.past + max(self.spent)
 
-    def budgets(self, shares: Sequence[Fraction]) -> tuple[ClassBudget, ...]:
-        """What a slot costs the classes 0, 1, … that are due, after `after`."""
-        due = zip(self.left, shares, strict=False)
-        return tuple([ClassBudget(Epsilon(class_epsilon(left, share)), share, left) for left, share in due])
-
-    def after(self, slot: int, shares: Sequence[Fraction]) -> Bounds:
-        """The bounds that hold in a slot that asks the due classes for these shares, and after it."""
-        if len(shares) != level(slot, self.top) + 1:
-            raise OptionError("a slot needs one share for each class that is due in it.")
-        steps = [steps_of(share) for share in shares]
-        begun = self._entered(slot)
-        paying, leaving = min(len(shares), len(begun.spent)), min(len(shares), self.top)
-        left = [*begun.left, *[0] * (leaving + 1 - len(begun.left))]
-        for m in range(leaving):
-            left[m + 1] = max(left[m + 1], most_left(left[m], shares[m]))
-        spent = [*begun.spent, 0][: self.top + 1] if paying == len(begun.spent) else [*begun.spent]
-        for m in reversed(range(paying)):
-            after = min(m + 1, self.top)
-            spent[after] = max(spent[after], most_spent(spent[m], shares[m], self.epsilon))
-        return replace(begun, left=tuple(left), spent=tuple(spent), largest=_larger(self.largest, steps))
+    def draw(self, slot: int, asked: Asked) -> tuple[Bounds, tuple[GroupBudget, ...]]:
+        """The bounds that hold after a slot that asks for this, and its budgets."""
+        shares, begun = _check(asked, self.top), self._entered(slot)
+        left, spent, due = [*begun.left], [*begun.spent, 0], dict[int, ClassBudget]()
+        steps = [0] * (max(shares) + 1)
+        for m in range(len(steps)):
+            following = min(m + 1, self.top)
+            if following == len(left):
+                left.append(0 if m in shares else left[m])
+            if m not in shares:
+                continue
+            price = class_epsilon(left[m], shares[m])
+            due[m] = ClassBudget(m, Epsilon(price), shares[m], left[m])
+            steps[m] = due[m].steps
+            left[following] = max(left[following], most_left(left[m], shares[m], price))
+            if m < len(begun.spent):
+                spent[following] = max(spent[following], most_spent(begun.spent[m], shares[m], self.epsilon))
+        groups = tuple([GroupBudget.of(map(due.__getitem__, dict(group))) for group in asked])
+        for group in groups:  # in which who pays less is charged in grains of the price
+            for each in group.classes if len(group.classes) > 1 else ():
+                following, price = min(each.number + 1, self.top), group.epsilon.units
+                left[following] = max(left[following], most_left(each.most_left, each.share, price))
+        reached = min(len(begun.spent) + (len(begun.spent) - 1 in shares), self.top + 1)
+        largest = _larger(self.largest, steps)
+        return replace(begun, left=tuple(left), spent=tuple(spent[:reached]), largest=largest), groups
 
     def after_lost(self, slots: Sequence[int], largest: Sequence[int], restored: Sequence[int] = ()) -> Bounds:
         """The bounds after slots whose payments no account remembers: nobody changed class, everybody paid the most.
@@ -241,30 +277,53 @@ def most_taken(
 ) -> Integers:
     """The most that slots can have taken from accounts with so many payments and so much left: for lost slots.
 
-    By the recursion of S_m from each account's own class and amount: it pays in every slot in which its class is due,
-    or in any part of them, whichever takes more. `largest` are shares that no slot exceeded, in steps; a class that
-    has none can have paid all. After a slot in `restored` an old copy of the accounts went on, charged for all that was
-    taken until then: an account was then in whichever class that copy remembered, so it may be in any. That may have
-    been after the last slot that these accounts do remember, and then they were left behind. Vectors over accounts.
+    Which classes were due in them followed from releases that are lost, so every class counts as due in each of them.
+    `largest` are shares that no slot exceeded, in steps; a class that has none can have paid all. *Why this is the
+    most:* s + floor(f · (left - s)) does not fall in s, and grows with f, so that no account can have paid more than
+    one that paid the largest share in every slot, from its own class on. After a slot in `restored` an old copy of the
+    accounts went on, charged for all that was taken until then: an account was then in whichever class that copy
+    remembered, so it may be in any. That may have been after the last slot that these accounts do remember, and then
+    they were left behind. Vectors over accounts.
     """
-    asked = [*largest, *[SHARE_STEPS] * (top + 1 - len(largest))]
-    levels = [(level(slot, top), slot in restored) for slot in slots]
-    behind = len(slots) > 0 and slots[0] - 1 in restored
+    shares = np.array([steps or SHARE_STEPS for steps in [*largest, *[0] * (top + 1)][: top + 1]])
+    runs = [[len(slots) > 0 and slots[0] - 1 in restored, 0]]  # whether any class comes first, and how many slots
+    for slot in slots:
+        runs[-1][1] += 1
+        if slot in restored:
+            runs.append([True, 0])
     result = np.empty_like(left)
     for start in range(0, left.size, _CHUNK):
         here = slice(start, start + _CHUNK)
         held, own = left[here], np.minimum(payments[here], top)
-        taken = np.full((top + 1, held.size), -1, dtype=np.int64)  # -1: a class that the account cannot be in
-        taken[slice(None) if behind else own, np.arange(held.size)] = 0
-        for highest, anew in levels:
-            for m in reversed(range(highest + 1)):
-                paid = taken[m] + parts(held - taken[m], np.full(held.size, asked[m]))
-                after = taken[min(m + 1, top)]
-                np.maximum(after, np.where(taken[m] < 0, -1, paid), out=after)
-            if anew:
-                taken[:] = taken.max(axis=0)
-        result[here] = taken.max(axis=0)
+        taken = np.zeros_like(held)
+        for anew, number in runs:
+            first = range(top + 1) if anew else [own]
+            taken = np.maximum.reduce([_pay(taken, held, m, number, shares) for m in first])
+        result[here] = taken
     return result
+
+
+def _pay(taken: Integers, held: Integers, m: int | Integers, number: int, shares: Integers) -> Integers:
+    """What is taken of what accounts held after so many payments more, from class m on."""
+    for payment in range(number):
+        taken = taken + parts(held - taken, shares[np.minimum(m + payment, shares.size - 1)])
+    return taken
+
+
+def _check(asked: Asked, top: int) -> dict[int, Fraction]:
+    """The share of every class that is due; refuses what is no division of classes, newcomers among them."""
+    shares, first = dict[int, Fraction](), -1
+    for group in asked:
+        classes = [*dict(group)]
+        apart = len(classes) == len(group) > 0 and not shares.keys() & classes
+        if not apart or classes != sorted(classes) or not first < classes[0] or classes[-1] > top:
+            shares.clear()
+            break
+        shares.update(group)
+        first = classes[0]
+    if 0 not in shares:
+        raise OptionError("a slot asks classes from 0 to the top, each once, class 0 among them, in groups by number.")
+    return shares
 
 
 def _larger(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:

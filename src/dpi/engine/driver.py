@@ -181,7 +181,7 @@ class BucketDriver(Driver):
         """Close a slot with sections of files; they are readable as long as this runs."""
         counting, offer, held = Counting.of(self.state.setting), self._offered(number), self._held()
         ledger, (guarantee, assigned) = None if self._budget is None else self.newest.accounts, self._promise()
-        by_class = self._sql.hold_payments(self.newest.name) if offer.classes else {}
+        by_class = self._sql.hold_payments(self.newest.name) if offer.groups else {}
         with self.folder.attempt() as attempt:
             work = SlotWork(
                 closing=Closing(counting, offer, number, self._budget, self.newest.epsilon, held.levies, assigned),
@@ -190,7 +190,7 @@ class BucketDriver(Driver):
                 buckets=self.buckets,
                 sections=tuple(sections),
                 accounts=None if ledger is None else self._sql.run_files(ledger),
-                payments=self._sql.run_files(payments_log(self.newest.name)) if offer.classes else None,
+                payments=self._sql.run_files(payments_log(self.newest.name)) if offer.groups else None,
             )
             tasks = (
                 BucketWork(bucket, held.runs.get(bucket, ()), by_class.get(bucket, ()))
@@ -203,6 +203,6 @@ class BucketDriver(Driver):
             clean = finish(gathered.grains, counting.compression, offer.histograms)
             paid = measure(self.state, clean, offer, number, self.source)
             with self.bank.writing():
-                self._sql.pay_runs(paid, ledger, gathered.runs, gathered.payments if offer.classes else None)
+                self._sql.pay_runs(paid, ledger, gathered.runs, gathered.payments if offer.groups else None)
                 self.bank.doubt(ledger)
                 return self._publish(paid, guarantee)

@@ -121,7 +121,7 @@ def close_rows(
     accounts = None
     if closing.budget is not None:
         accounts = closing.budget.accounts(closing.epsilon, bytes(KEY_BYTES))  # users are named already
-        accounts.resume(records, {}, [], {closing.counting.stream: payments} if closing.offer.classes else {})
+        accounts.resume(records, {}, [], {closing.counting.stream: payments} if closing.offer.groups else {})
         accounts.assign(closing.assigned)
         for levy in closing.levies:
             accounts.levy(levy.units, levy.slot)

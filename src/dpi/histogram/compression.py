@@ -9,8 +9,8 @@ weight (in grains, at most 2^24) in ℓ₁, and changes no grain of any other us
 (`dpi.events.identity.digests`: never, for ids of up to 15 bytes). What a group adds is a function of that group's
 rows and the user's weight alone: in `normalise`, bin b gets floor(w·r_b/r) with Σ r_b = r, so at most w in all; in
 `truncate(c)`, at most c events get floor(w/c) each. A row without a user or outside the domain is dropped by itself.
-Neither the order of rows nor anybody else's rows enter. Where users are counted by class, all that a user adds is in
-the histogram of the one class that they are in, by their own history: the histograms together move by no more.
+Neither the order of rows nor anybody else's rows enter. Where users are counted in groups, all that a user adds is in
+the histogram of the one group that they are in, by their own history: the histograms together move by no more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Histogram:
     """A slot's histogram in grains, private until noise is added.
 
     `sensitivity` is the number of grains by which one user of weight one can move it in ℓ₁; `assumption` is what the
-    caller declared and the program cannot check, to be printed with every guarantee. With several `classes` of users it
+    caller declared and the program cannot check, to be printed with every guarantee. With several `groups` of users it
     is one histogram after the other, and one user moves one of them.
 
     >>> from dpi.domain import Categories
@@ -54,20 +54,20 @@ class Histogram:
     grains: Integers
     sensitivity: int
     assumption: str | None = None
-    classes: int = 1
+    groups: int = 1
 
     def __repr__(self) -> str:
-        classes = "" if self.classes == 1 else f", classes={self.classes}"
-        return f"Histogram(bins={self.grains.size // self.classes}{classes}, sensitivity={self.sensitivity}, private)"
+        groups = "" if self.groups == 1 else f", groups={self.groups}"
+        return f"Histogram(bins={self.grains.size // self.groups}{groups}, sensitivity={self.sensitivity}, private)"
 
     @property
-    def by_class(self) -> Integers:
-        """The grains, a row for each class."""
-        return self.grains.reshape(self.classes, -1)
+    def by_group(self) -> Integers:
+        """The grains, a row for each group."""
+        return self.grains.reshape(self.groups, -1)
 
-    def of_classes(self, rows: Sequence[bool]) -> Histogram:
-        """The users of some classes in one histogram: it moves by no more, since a user is in one class."""
-        return replace(self, grains=self.by_class[np.array(rows)].sum(axis=0), classes=1)
+    def of_groups(self, rows: Sequence[bool]) -> Histogram:
+        """The users of some groups in one histogram: it moves by no more, since a user is in one group."""
+        return replace(self, grains=self.by_group[np.array(rows)].sum(axis=0), groups=1)
 
 
 class Compression(Option, ABC):
@@ -218,51 +218,51 @@ def compress(users: object, values: object, domain: Domain, *, method: Compressi
     return finish(count(Groups(rows, domain.size), domain.size, method), method)
 
 
-def finish(total: Integers, method: Compression, classes: int = 1) -> Histogram:
+def finish(total: Integers, method: Compression, groups: int = 1) -> Histogram:
     """Return the histogram of what all users of a slot have contributed together, wherever their rows were added up."""
-    return Histogram(method.finish(total), method.sensitivity, classes=classes)
+    return Histogram(method.finish(total), method.sensitivity, groups=groups)
 
 
 def count(
-    groups: Groups,
+    rows: Groups,
     bins: int,
     method: Compression = normalise,
     weights: Integers | None = None,
     member: Integers | None = None,
-    classes: int = 1,
+    groups: int = 1,
 ) -> Integers:
     """Return the grains that some users contribute: over users who are apart, the sum of these is that of all of them.
 
     `weights` has 0 … 2^24 grains for each user, by the user's history alone; without, everybody has weight one. With
-    several `classes`, `member` has the one, 0 … classes - 1, whose histogram each user is in.
+    several `groups`, `member` has the one, 0 … groups - 1, whose histogram each user is in.
 
     *Why.* What a user adds is a function of the user's own rows and weight, and whole numbers are added exactly.
     """
-    if classes > 1 and method.sensitivity != GRAINS:
-        raise OptionError(f"users are not counted by class under {method!r}: use `normalise`.")
-    if (member is None) != (classes == 1):
-        raise OptionError("there must be a class for each user if, and only if, there are several.")
-    users = len(groups.names)
+    if groups > 1 and method.sensitivity != GRAINS:
+        raise OptionError(f"users are not counted in groups under {method!r}: use `normalise`.")
+    if (member is None) != (groups == 1):
+        raise OptionError("there must be a group for each user if, and only if, there are several.")
+    users = len(rows.names)
     weights = np.full(users, GRAINS) if weights is None else weights
     _check(weights, users, GRAINS, "weights must be between 0 and 2^24 grains.")
     if member is not None:
-        _check(member, users, classes - 1, "each user must be in a class that there is.")
-    total = np.zeros(classes * bins, dtype=np.int64)
-    for first, pairs in groups.pairs():
+        _check(member, users, groups - 1, "each user must be in a group that there is.")
+    total = np.zeros(groups * bins, dtype=np.int64)
+    for first, pairs in rows.pairs():
         assert pairs.rows.size <= MOST_TOGETHER  # noqa: S101 - or the sum below would not be exact
         here = slice(first, first + pairs.rows.size)
-        grains = method.grains(pairs, weights[here], groups.names[here])
+        grains = method.grains(pairs, weights[here], rows.names[here])
         at = pairs.bins if member is None else pairs.bins + bins * member[here][pairs.users]
         # bincount sums in float64: exact, because a chunk's grains are integers and sum to less than 2^53, as each
         # user adds at most 2^24. How many rows a chunk has may follow from the data, where bins do (`dpi.discovery`).
-        total += np.bincount(at, weights=grains, minlength=classes * bins).astype(np.int64)
+        total += np.bincount(at, weights=grains, minlength=groups * bins).astype(np.int64)
     return total
 
 
 def _check(values: Integers, size: int, most: int, text: str) -> None:
     """Refuse anything but one whole number for each user, from 0 to the most."""
     if values.dtype != np.int64 or values.shape != (size,):
-        raise OptionError("there must be one whole number of grains, and of a class, for each user.")
+        raise OptionError("there must be one whole number of grains, and of a group, for each user.")
     if values.size and (int(values.min()) < 0 or int(values.max()) > most):
         raise OptionError(text)
 

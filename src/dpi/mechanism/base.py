@@ -13,13 +13,12 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import Asked, GroupBudget
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.policy import Clocked
 from dpi.domain import Domain
@@ -47,10 +46,10 @@ class Measurement:
     partial: bool = False
     """Whether accounts may have been empty (a public fact: budgets of earlier slots reach ε, and users are not declared
     never to return), so that the values describe those who still pay rather than all who are active."""
-    classes: tuple[ClassBudget, ...] = ()
-    """Where users are measured by class: the budgets of those that were due. `values` are then noisy grains, the bins
-    of one class after those of the other, and `epsilon` is the largest of the budgets. The first one is of newcomers,
-    who are due in every slot and can have all of ε left."""
+    groups: tuple[GroupBudget, ...] = ()
+    """Where users are measured by class: the budgets of the groups that were measured. `values` are then noisy grains,
+    the bins of one group after those of the other, and `epsilon` is the largest of the budgets. The first class of the
+    first group are newcomers, who are due in every slot and can have all of ε left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +81,7 @@ class Mechanism(Option, ABC, Generic[State]):
     largest_sensitivity: ClassVar[int | None] = None
     """The most grains by which one user may move a histogram that this mechanism takes; None: any number."""
     by_class: ClassVar[bool] = False
-    """Whether it can measure users by class, under the policy `clocked`: it then has `shares`."""
+    """Whether it can measure users by class, under the policy `clocked`: it then has `ask`."""
 
     @property
     def name(self) -> str:
@@ -123,11 +122,11 @@ class Mechanism(Option, ABC, Generic[State]):
         """
         return None
 
-    def shares(self, state: State, slot: int) -> tuple[Fraction, ...]:
-        """By class: the part of what is left that users of each class that is due in a slot are asked for, before it.
+    def ask(self, state: State, slot: int) -> Asked:
+        """By class: which classes are due in a slot, the share of what is left that each is asked for, and the groups.
 
-        From class 0 to the slot's level (`dpi.budget.classes`), each above 0 and at most 1, in steps of 2^-12: a
-        function of public state.
+        Class 0 is always due; a share is above 0 and at most 1, in steps of 2^-12; classes of one group are measured in
+        one histogram (`dpi.budget.classes`). A function of public state and of the slot's number, before it.
         """
         raise OptionError(f"{type(self).__name__} does not measure users by class.")
 
@@ -141,21 +140,22 @@ class Mechanism(Option, ABC, Generic[State]):
         """
 
     def measure_classes(
-        self, state: State, histogram: Histogram, classes: tuple[ClassBudget, ...], slot: int, source: RandomSource
+        self, state: State, histogram: Histogram, groups: tuple[GroupBudget, ...], slot: int, source: RandomSource
     ) -> Measurement:
-        """The histogram of every class that is due plus exact discrete Laplace noise of scale G/ε_{t,m}, drawn once.
+        """The histogram of every group of classes plus exact discrete Laplace noise of scale G/E, drawn once.
 
-        **Formal guarantee.** (ε_{t,m}·w)-DP for a user of class m and weight w.
+        **Formal guarantee.** (E·w)-DP for a user of weight w in a group whose price is E.
 
-        *Why.* The user moves the histogram of class m by at most w·G grains in ℓ₁, and no other
-        (`dpi.histogram.compression`); noise of scale G/ε_{t,m} gives w·ε_{t,m}. Which classes are measured, and their
-        budgets, follow from the slot's number and earlier measurements; a class in which nobody is, is measured too.
+        *Why.* The user moves the histogram of one group by at most w·G grains in ℓ₁, and no other
+        (`dpi.histogram.compression`); noise of scale G/E gives w·E, whoever else is in it. Which classes are measured,
+        in which groups and for which prices, follows from the slot's number and earlier measurements; a class in which
+        nobody is, is measured too.
         """
-        if histogram.sensitivity != GRAINS or histogram.classes != len(classes):
-            raise OptionError("classes are measured on one histogram each, which a user moves by at most one unit.")
-        rows, scales = histogram.grains.reshape(len(classes), -1), [due.epsilon.scale for due in classes]
-        noisy = [add_laplace(row, scale, source) for row, scale in zip(rows, scales, strict=True)]
-        return Measurement(slot, max([due.epsilon for due in classes]), np.concatenate(noisy), classes=classes)
+        if histogram.sensitivity != GRAINS or histogram.groups != len(groups):
+            raise OptionError("groups are measured on one histogram each, which a user moves by at most one unit.")
+        rows = zip(histogram.grains.reshape(len(groups), -1), groups, strict=True)
+        noisy = [add_laplace(row, group.epsilon.scale, source) for row, group in rows]
+        return Measurement(slot, max([group.epsilon for group in groups]), np.concatenate(noisy), groups=groups)
 
     @abstractmethod
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:

@@ -148,9 +148,9 @@ class _Seen(NamedTuple):
         for start in (self.last - block, self.last - 2 * block):  # one of each aligned block is due
             slot = next_due(start, m)
             for found in self.releases.between(slot, slot + 1) if start < slot <= self.last else ():
-                classes = found.certificate.get("classes")
-                if isinstance(classes, list) and len(classes) > m:
-                    return cast("Mapping[str, object]", classes[m])
+                for due in cast("list[Mapping[str, object]]", found.certificate.get("classes", [])):
+                    if due["class"] == m:
+                        return due
         return None
 
 

@@ -11,8 +11,9 @@ sums start anew. A converging series in order goes on after the elements that we
 know which were, so it cannot go on.
 
 **By class.** Where users pay by class, L is for each account what the lost slots can have taken from its own class and
-amount, by the clock and the largest shares that the witness has seen (`dpi.budget.classes.most_taken`): its record says
-so, and future accounts are charged as newcomers. Nobody changes class: who truly has, pays once more as of the old one,
+amount. Which classes they asked followed from releases that are lost, so that any may have been due in each of them,
+for the largest share that the witness has seen of it (`dpi.budget.classes.most_taken`). The account's record says so,
+and future accounts are charged as newcomers. Nobody changes class: who truly has, pays once more as of the old one,
 of what the charge has left. That this has happened after a slot is kept with the bounds, and in the witness.
 
 **With quotas** all of this is of each stream's own accounts, and of those of the rest. A copy from before a quota grew

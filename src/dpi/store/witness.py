@@ -49,8 +49,8 @@ class Seen:
     largest: dict[str, list[int]] = field(default_factory=dict)
     """Of each stream that measures by class: the largest share that each class was ever asked for, in steps of 2^-12.
 
-    By the clock it is known which classes were due in slots that a copy of the store has forgotten, and by this what
-    they can have paid at most. Each slot's own shares would say a little less, in a file that grows with every slot.
+    Any class may have been due in slots that a copy of the store has forgotten, and by this it is known what it can
+    have paid at most. Each slot's own shares would say less, in a file that grows with every slot.
     """
     restored: dict[str, list[int]] = field(default_factory=dict)
     """Of the same streams: the slots after which an old copy went on, and so with the classes that it remembered."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from dpi._version import __version__
 from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import GroupBudget
 from dpi.budget.epsilon import UNITS
 from dpi.budget.odds import odds
 from dpi.certificates.chain import Entry
@@ -65,8 +65,8 @@ def _sum(pools: Sequence[DeclaredOptions]) -> str:
 PROGRAM = f"dpi {__version__}"
 
 
-def make_entry(state: StreamState, paid: PaidSlot, content: bytes, classes: Sequence[ClassBudget]) -> Entry:
-    """Return the entry of the slot that was just released, by these classes; `state` is that after it."""
+def make_entry(state: StreamState, paid: PaidSlot, content: bytes, groups: Sequence[GroupBudget]) -> Entry:
+    """Return the entry of the slot that was just released, by these groups; `state` is that after it."""
     options, spent = state.setting, state.most_spent
     entry: Entry = {
         "kind": "release",
@@ -87,15 +87,18 @@ def make_entry(state: StreamState, paid: PaidSlot, content: bytes, classes: Sequ
         "release": content_digest(content),
         "program": PROGRAM,
     }
-    if classes:
+    if groups:
         entry["classes"] = [
             {
+                "class": due.number,
+                "group": number,
                 "epsilon": due.epsilon.units / UNITS,
                 "epsilon_units": due.epsilon.units,
                 "share_steps": int(due.share * SHARE_STEPS),
                 "most_left_units": due.most_left,
             }
-            for due in classes
+            for number, group in enumerate(groups)
+            for due in group.classes
         ]
     if options.quota is not None:  # what of ε is this stream's alone, and so the most that it can cost a user
         entry |= {"epsilon_quota": options.held.units / UNITS, "epsilon_quota_units": options.held.units}

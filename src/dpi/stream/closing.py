@@ -16,7 +16,7 @@ neither, so that the release of a paid slot that was lost has the same bytes whe
 **Guarantee.** One slot loses at most ε_t·w_{u,t} about user u, where ε_t is the offer's, and the charge debits u by at
 least that. *Why:* u moves the histogram by at most w_{u,t} units, of which the mechanism loses ε_t each; the tree's
 part of ε_t is taken from the mechanism's; and `release_slot` is a function of what was measured. Where users are
-measured by class, the same holds of each class with its own ε_{t,m}, and u is in one class.
+measured by class, the same holds of each group of classes with its own price, and u is in one group.
 
 **Whether a step is tried again never depends on a drawn value.** A charge that cannot be paid is refused before noise
 is drawn, what is paid has a size that does not depend on the noise, and an offer is kept until its slot is paid for:
@@ -36,7 +36,7 @@ from dpi.budget.accounts import Accounts
 from dpi.budget.adaptive_allocation import ClassAllocation, read_snapshot
 from dpi.budget.allocation import Allocation
 from dpi.budget.charge import Charge
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import GroupBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.histogram.compression import Compression, Histogram, count
 from dpi.histogram.grouping import Groups
@@ -63,24 +63,24 @@ class Offer:
     """The part of what is left on an account that the slot may take."""
     allocation: str
     """All that was drawn until then, this included."""
-    classes: tuple[ClassBudget, ...] = ()
+    groups: tuple[GroupBudget, ...] = ()
     """Where users are measured by class: the budgets of those that are due in the slot, empty ones too."""
     slot: int | None = None
-    """The number of the slot, by which classes are due."""
+    """The number of the slot, for which classes are due."""
 
     @property
     def histograms(self) -> int:
-        """How many histograms the slot has: one for each class that is due."""
-        return max(1, len(self.classes))
+        """How many histograms the slot has: one for each group of classes."""
+        return max(1, len(self.groups))
 
     @classmethod
     def draw(cls, state: StreamState, allocation: Allocation, slot: int, source: RandomSource) -> Offer:
         """Return the budget of the slot after a state. The allocation is the one thing that a step moves on."""
         if isinstance(allocation, ClassAllocation):
-            epsilon = allocation.draw_classes(slot, state.setting.mechanism.shares(state.state, slot))
+            epsilon = allocation.draw_classes(slot, state.setting.mechanism.ask(state.state, slot))
         else:
             epsilon = allocation.draw(source)
-        return cls(state.last, epsilon, allocation.share, allocation.snapshot(), allocation.classes, slot)
+        return cls(state.last, epsilon, allocation.share, allocation.snapshot(), allocation.groups, slot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class ReleasedSlot:
     """… the number of bins that matter, e^entropy …"""
     drift: float | None
     """… and the step by which log-probabilities move in a slot, as far as the mechanism tracks it."""
-    classes: tuple[ClassBudget, ...] = ()
+    groups: tuple[GroupBudget, ...] = ()
     """The budgets of the classes that were due, where users are measured by class."""
 
 
@@ -133,10 +133,10 @@ def weigh(
             share=offer.share,
             whole=counting.whole_weights,
             stream=counting.stream,
-            classes=offer.classes,
+            groups=offer.groups,
         )
         weights, charge = bill.weights, accounts.charge(bill)
-        member = bill.member if len(offer.classes) > 1 else None
+        member = bill.member if len(offer.groups) > 1 else None
     return count(groups, counting.bins, counting.compression, weights, member, offer.histograms), charge
 
 
@@ -146,10 +146,10 @@ def measure(state: StreamState, clean: Histogram, offer: Offer, slot: int, sourc
     Nobody may see it before the accounts are debited. What it holds has a size that does not depend on the noise.
     """
     options, tree = state.setting, state.tree
-    if offer.classes:
-        fed, classes = options.split_classes(offer.classes)
-        measurement = options.mechanism.measure_classes(state.state, clean, classes, slot, source)
-        summed = clean.of_classes(fed) if any(fed) else None
+    if offer.groups:
+        fed, groups = options.split_groups(offer.groups)
+        measurement = options.mechanism.measure_classes(state.state, clean, groups, slot, source)
+        summed = clean.of_groups(fed) if any(fed) else None
     else:
         to_tree, to_mechanism = options.split(offer.epsilon)
         measurement = options.mechanism.measure(state.state, clean, to_mechanism, slot, source)
@@ -160,7 +160,7 @@ def measure(state: StreamState, clean: Histogram, offer: Offer, slot: int, sourc
         stream=options.name,
         slot=slot,
         epsilon=offer.epsilon.units,
-        partial=not offer.classes and state.partial(offer.epsilon, offer.share),
+        partial=not offer.groups and state.partial(offer.epsilon, offer.share),
         values=measurement.values.astype("<i8").tobytes(),
         allocation=offer.allocation,
         assumption=clean.assumption or "",
@@ -171,10 +171,10 @@ def measure(state: StreamState, clean: Histogram, offer: Offer, slot: int, sourc
 def release_slot(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot:
     """Return the release of a paid slot, and the state after it: a function, so that both can be made again."""
     options, values = state.setting, np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
-    bounds, classes = read_snapshot(paid.allocation)
-    if classes:
-        fed, parts = options.split_classes(classes)
-        measurement = Measurement(paid.slot, max([due.epsilon for due in parts]), values, paid.partial, parts)
+    bounds, groups = read_snapshot(paid.allocation)
+    if groups:
+        fed, parts = options.split_groups(groups)
+        measurement = Measurement(paid.slot, max([part.epsilon for part in parts]), values, paid.partial, parts)
     else:
         to_tree, to_mechanism = options.split(Epsilon(paid.epsilon))
         fed, measurement = [to_tree.units > 0], Measurement(paid.slot, to_mechanism, values, paid.partial)
@@ -211,4 +211,4 @@ def release_slot(state: StreamState, paid: PaidSlot, guarantee: str) -> Released
         age=float(estimate.age) if options.classes > 1 else None,
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
-    return ReleasedSlot(release, after, users, float(np.exp(entropy)), options.mechanism.drift(remembered), classes)
+    return ReleasedSlot(release, after, users, float(np.exp(entropy)), options.mechanism.drift(remembered), groups)

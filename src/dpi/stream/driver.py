@@ -231,7 +231,7 @@ class Driver:
         del rows  # of a large slot they are memory that weighing can use,
         grains, charge = weigh(counting, groups, self.accounts, offer, number)
         del groups  # and this is memory for paying
-        clean = finish(grains, counting.compression, max(1, len(offer.classes)))
+        clean = finish(grains, counting.compression, max(1, len(offer.groups)))
         return self._pay(clean, offer, number, charge, guarantee)
 
     def close_histogram(self, number: int, clean: Histogram) -> Release:
@@ -246,7 +246,7 @@ class Driver:
         """
         if self.newest.end is not None:
             raise StateError(STOPPED)
-        if self._offer is not None and self._offer.classes and self._offer.slot != number:
+        if self._offer is not None and self._offer.groups and self._offer.slot != number:
             self._allocation, self._offer = self.state.setting.allocation(), None
         if self._offer is None:
             self._offer = Offer.draw(self.state, self._allocation, number, self.source)
@@ -267,7 +267,7 @@ class Driver:
         store, options, made = self._store, self.state.setting, release_slot(self.state, paid, guarantee)
         self._allocation.observe(made.users, made.bins, made.drift)
         content = made.release.content()
-        link = extend(store.head(), make_entry(made.state, paid, content, made.classes), self._signer)
+        link = extend(store.head(), make_entry(made.state, paid, content, made.groups), self._signer)
         store.publish(options.name, content, link, made.state.progress(self._allocation))
         store.testify()
         self.state, self._offer = made.state, None

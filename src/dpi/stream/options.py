@@ -13,7 +13,7 @@ from functools import cached_property
 
 from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.allocation import Allocation
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import GroupBudget
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import Clocked, Policy, clocked, spend_first
@@ -216,14 +216,14 @@ class StreamOptions:
             return budget.allocation(self.held, self.domain.size)
         return ClassAllocation(self.held, self.classes - 1, budget.period)
 
-    def split_classes(self, classes: Sequence[ClassBudget]) -> tuple[list[bool], tuple[ClassBudget, ...]]:
-        """Which classes go into the tree, and what it leaves the mechanism: a class below its share stays out."""
+    def split_groups(self, groups: Sequence[GroupBudget]) -> tuple[list[bool], tuple[GroupBudget, ...]]:
+        """Which groups go into the tree, and what it leaves the mechanism: a group below its share stays out."""
         if self.accumulate is None:
-            return [False] * len(classes), tuple(classes)
+            return [False] * len(groups), tuple(groups)
         part = self.accumulate.epsilon.units
-        fed = [0 < part < due.epsilon.units for due in classes]
-        rest = [Epsilon(due.epsilon.units - part * into) for due, into in zip(classes, fed, strict=True)]
-        return fed, tuple(replace(due, epsilon=epsilon) for due, epsilon in zip(classes, rest, strict=True))
+        fed = [0 < part < group.epsilon.units for group in groups]
+        rest = [Epsilon(group.epsilon.units - part * into) for group, into in zip(groups, fed, strict=True)]
+        return fed, tuple(replace(group, epsilon=epsilon) for group, epsilon in zip(groups, rest, strict=True))
 
     def split(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
         """A slot's budget for the tree and for the mechanism, whose it is alone if the tree's part is larger."""

@@ -229,7 +229,7 @@ def neighbours_lose_at_most_their_weight(mechanism: Mechanism[State], domain: Do
 
 
 def classes_are_asked_for_public_shares(mechanism: Mechanism[State], domain: Domain) -> None:
-    """By class: one share in steps for each class that is due, which a stored state gives again; others have none.
+    """By class: a share in steps and a group for each class that is due, which a stored state gives again.
 
     Classes are crowded or empty in turn: one in which nobody is, is asked and measured all the same.
     """
@@ -237,19 +237,19 @@ def classes_are_asked_for_public_shares(mechanism: Mechanism[State], domain: Dom
         return
     state, source, allocation = mechanism.initial(domain, 5), UnsafeSeededSource(4), ClassAllocation(_LARGE, top=4)
     for slot in range(20):
-        shares = mechanism.shares(state, slot)
-        again = mechanism.shares(mechanism.from_bytes(domain, mechanism.to_bytes(state)), slot)
-        require(shares == again, "shares of a stored state are not those of the state.")
+        asked = mechanism.ask(state, slot)
+        again = mechanism.ask(mechanism.from_bytes(domain, mechanism.to_bytes(state)), slot)
+        require(asked == again, "what a stored state asks is not what the state asks.")
         try:
-            allocation.draw_classes(slot, shares)
+            allocation.draw_classes(slot, asked)
         except OptionError as error:
-            require(False, f"shares cannot be asked for: {error}")
-        classes = allocation.classes
-        grains = np.concatenate([_crowd(domain) if (slot + m) % 3 else _nobody(domain) for m in range(len(classes))])
-        histogram = Histogram(grains, GRAINS, classes=len(classes))
-        measurement = mechanism.measure_classes(state, histogram, classes, slot, source)
-        sizes = (measurement.values.size, measurement.classes)
-        require(sizes == (grains.size, classes), "a measurement by class lacks a class, or its budgets.")
+            require(False, f"what is asked cannot be: {error}")
+        groups = allocation.groups
+        grains = np.concatenate([_crowd(domain) if (slot + row) % 3 else _nobody(domain) for row in range(len(groups))])
+        histogram = Histogram(grains, GRAINS, groups=len(groups))
+        measurement = mechanism.measure_classes(state, histogram, groups, slot, source)
+        sizes = (measurement.values.size, measurement.groups)
+        require(sizes == (grains.size, groups), "a measurement by class lacks a group, or its budgets.")
         state, estimate = mechanism.update(state, measurement)
         _usable(estimate, domain)
 

@@ -1,7 +1,7 @@
-"""A mechanism of a few lines, by class or not: for audits and tests in which estimates are not the point.
+"""Mechanisms of a few lines, by class or not: for audits and tests in which estimates are not the point.
 
-What it releases is the plain sum of the classes' noisy counts; its shares follow from what it released last, so that
-budgets depend on the transcript.
+What they release is the plain sum of the groups' noisy counts; what they ask follows from what was released last, so
+that budgets depend on the transcript.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from dpi.budget.classes import level
+from dpi.budget.classes import Asked, level
 from dpi.budget.epsilon import Epsilon
 from dpi.domain import Domain
 from dpi.errors import StateError
@@ -37,13 +37,13 @@ class SumsState:
 
 @dataclass(frozen=True)
 class ClassSums(Mechanism[SumsState]):
-    """The noisy counts of all classes that were due, added up.
+    """The noisy counts of all classes that were due, by the clock, added up.
 
     >>> from dpi.domain import Categories
     >>> sums = ClassSums()
     >>> state = sums.initial(Categories(["a", "b"], other=None), classes=5)
-    >>> [str(share) for share in sums.shares(state, 7)]
-    ['1/2', '1/4', '1/4']
+    >>> [(m, str(share)) for ((m, share),) in sums.ask(state, 7)]
+    [(0, '1/2'), (1, '1/4'), (2, '1/4')]
     """
 
     by_class = True
@@ -53,10 +53,10 @@ class ClassSums(Mechanism[SumsState]):
         """Return the state in which nothing was released."""
         return SumsState(domain.size, classes)
 
-    def shares(self, state: SumsState, slot: int) -> tuple[Fraction, ...]:
-        """Return more after a slot of many users."""
+    def ask(self, state: SumsState, slot: int) -> Asked:
+        """Return what classes that are due by the clock are asked for: more after a slot of many users."""
         first, later = MANY if state.total > 100 * GRAINS else FEW
-        return (first, *[later] * level(slot, state.classes - 1))
+        return tuple([((m, later if m else first),) for m in range(level(slot, state.classes - 1) + 1)])
 
     def measure(
         self, state: SumsState, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
@@ -91,3 +91,22 @@ class ClassSums(Mechanism[SumsState]):
         if bins != domain.size:
             raise StateError("the state of the sums is of another domain.")
         return SumsState(bins, classes, total)
+
+
+@dataclass(frozen=True)
+class SharedSums(ClassSums):
+    """The same where classes share histograms, and what was released last says which of them are due.
+
+    >>> from dpi.domain import Categories
+    >>> state = SharedSums().initial(Categories(["a", "b"], other=None), classes=4)
+    >>> [[m for m, _ in group] for group in SharedSums().ask(state, 7)]
+    [[0, 2], [1, 3]]
+    """
+
+    def ask(self, state: SumsState, slot: int) -> Asked:
+        """Return two groups of all classes or, if the last sum was odd, one of those from the middle on."""
+        first, later = MANY if state.total > 100 * GRAINS else FEW
+        shares = [(0, first), *[(m, later) for m in range(1, state.classes)]]
+        if state.total % 2:
+            return ((shares[0], *shares[state.classes // 2 or 1 :]),)
+        return tuple(filter(None, (tuple(shares[::2]), tuple(shares[1::2]))))

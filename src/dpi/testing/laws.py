@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import GroupBudget
 from dpi.budget.epsilon import Epsilon
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
@@ -276,7 +276,7 @@ def law_of(mechanism: object, state: object, histogram: Histogram, epsilon: Epsi
     )
 
 
-def law_of_classes(histogram: Histogram, classes: Sequence[ClassBudget]) -> Law:
-    """Return the law of what is measured by class: independent noise on every class's histogram, each of its scale."""
-    rows = zip(histogram.by_class, classes, strict=True)
-    return Joint(tuple(Laplace(row, due.epsilon.scale) for row, due in rows))
+def law_of_groups(histogram: Histogram, groups: Sequence[GroupBudget]) -> Law:
+    """Return the law of what is measured by class: independent noise on every group's histogram, each of its scale."""
+    rows = zip(histogram.by_group, groups, strict=True)
+    return Joint(tuple(Laplace(row, group.epsilon.scale) for row, group in rows))

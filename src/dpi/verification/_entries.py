@@ -24,7 +24,7 @@ from dpi.verification.result import Restored
 
 KINDS = ("options", "release", "restored")
 NEWER = "was written by a newer version of dpi: this one cannot check it"
-CLASS_FACTS = ("epsilon_units", "share_steps", "most_left_units")
+CLASS_FACTS = ("class", "group", "epsilon_units", "share_steps", "most_left_units")
 """What a release states of each class that was due, and what is checked of it."""
 SHOWN = ("epsilon", "epsilon_spent", "epsilon_total")
 """Amounts that an entry of a release states for people, beside exact units."""
@@ -196,7 +196,7 @@ class Streams:
             yield "spends more than the series has"
 
     def _classes(self, entry: Entry, stream: str, slot: int) -> Iterator[str]:
-        """Compare the budgets of classes with what the clock, the shares and all slots before say."""
+        """Compare the budgets of classes with what their shares, their groups and all slots before say."""
         options = self.options[stream].at(slot)
         if options.top is None or options.ledger is None:
             yield "measures by class, which the stream has not declared"
@@ -207,16 +207,21 @@ class Streams:
         known = self.bounds.get(stream, Bounds.initial(Epsilon(options.held), options.top, options.period))
         try:
             known = known.grown(options.held)
-            shares = [Fraction(due["share_steps"], SHARE_STEPS) for due in entry["classes"]]  # type: ignore[attr-defined]
-            after = known.after(slot, shares)
+            asked: dict[int, list[tuple[int, Fraction]]] = defaultdict(list)
+            for due in entry["classes"]:  # type: ignore[attr-defined]
+                asked[due["group"]].append((due["class"], Fraction(due["share_steps"], SHARE_STEPS)))
+            after, groups = known.draw(slot, tuple(tuple(group) for group in asked.values()))
         except (OptionError, TypeError, KeyError):
-            yield "states other classes than are due in its slot"
+            yield "states classes that no slot asks"
             return
-        budgets = after.budgets(shares)
-        due = [(each.epsilon.units, each.steps, each.most_left) for each in budgets]
+        due = [
+            (each.number, number, each.epsilon.units, each.steps, each.most_left)
+            for number, group in enumerate(groups)
+            for each in group.classes
+        ]
         told = [tuple(each.get(name) for name in CLASS_FACTS) for each in entry["classes"]]  # type: ignore[attr-defined]
         shown = all(_agrees(each, "epsilon") for each in entry["classes"])  # type: ignore[attr-defined]
-        if told != due or not shown or entry.get("epsilon_units") != max(each.epsilon.units for each in budgets):
+        if told != due or not shown or entry.get("epsilon_units") != max(group.epsilon.units for group in groups):
             yield "states other budgets of classes than follow from their shares"
         self.bounds[stream], self.units[stream] = after, after.most_spent
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import dpi
 from dpi.noise import SystemSource
-from dpi.testing.class_sums import ClassSums
+from dpi.testing.class_sums import ClassSums, SharedSums
 from dpi_audit._distinguishers import Floats
 from dpi_audit.empirical import BlackBox
 from dpi_audit.exact import Finding, Open
@@ -96,6 +96,7 @@ STREAMS: tuple[Shipped, ...] = (
         tight=False,
     ),
     _stream("sums by class, clocked ledger", budget=CLOCKED, mechanism=ClassSums()),
+    _stream("sums of shared histograms, clocked ledger", budget=CLOCKED, mechanism=SharedSums()),
     _stream("boosted, ledger in epochs of 6 slots", "ε per epoch", budget=dpi.Ledger(per_slot="0.3", period=6)),
     _stream("boosted, three events a user", also=(giant,), compression=dpi.histogram.truncate(3, bytes(range(32)))),
     _stream("boosted, Spence in order", budget=dpi.Converging(dpi.budget.Spence(mu=0.1, zeta=0.1))),

@@ -6,7 +6,8 @@ claim is the narrowest there is: the least of what the account says was taken fr
 One payment that is not charged for is then a violation in the slot in which it happens, long before ε is exceeded.
 
 `AccountLife` is the ledger alone, as `dpi.budget` has it: one bill and one debit a step, so that thousands of payments
-take seconds. By class it goes from one slot in which the user's class is due to the next, and so reaches the top class.
+take seconds. By class it goes from one slot in which the user's class is due to the next, and so reaches the top class;
+or classes share histograms, and are due by another rule than the clock's.
 `PaidSession` is a whole stream, with its store, for hundreds of payments.
 """
 
@@ -25,7 +26,7 @@ import dpi
 from dpi.budget.accounts import Accounts
 from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.charge import Bill
-from dpi.budget.classes import ClassBudget, level, next_due
+from dpi.budget.classes import Asked, GroupBudget, level, next_due
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import Policy, clocked, fade, spend_first
 from dpi.events.identity import Digests
@@ -53,7 +54,7 @@ class Due:
     """Units."""
     share: Fraction = Fraction(1)
     stream: str = ""
-    classes: tuple[ClassBudget, ...] = ()
+    groups: tuple[GroupBudget, ...] = ()
 
 
 Course = Callable[[], Iterator[Due]]
@@ -73,8 +74,18 @@ def by_class(top: int, share: Fraction, stream: str = "") -> Iterator[Due]:
     allocation, slot = ClassAllocation(WHOLE, top), -1
     for payments in count():
         slot = next_due(slot, min(payments, top))
-        drawn = allocation.draw_classes(slot, [share] * (level(slot, top) + 1))
-        yield Due(slot, drawn, allocation.bounds.most_spent, stream=stream, classes=allocation.classes)
+        drawn = allocation.draw_classes(slot, tuple([((m, share),) for m in range(level(slot, top) + 1)]))
+        yield Due(slot, drawn, allocation.bounds.most_spent, stream=stream, groups=allocation.groups)
+
+
+def in_groups(top: int, share: Fraction) -> Iterator[Due]:
+    """In turns: all classes in one histogram, for which newcomers pay most; the others apart; newcomers alone."""
+    allocation, newcomers = ClassAllocation(WHOLE, top), ((0, Fraction(1, 2)),)
+    others = tuple([(m, share) for m in range(1, top + 1)])
+    turns: tuple[Asked, ...] = (((*newcomers, *others),), (newcomers, others), (newcomers,))
+    for slot in count():
+        drawn = allocation.draw_classes(slot, turns[slot % len(turns)])
+        yield Due(slot, drawn, allocation.bounds.most_spent, groups=allocation.groups)
 
 
 def in_turn() -> Iterator[Due]:
@@ -83,7 +94,7 @@ def in_turn() -> Iterator[Due]:
     for dues in zip(by_class(4, SHARE, "visits"), by_cost(4096), strict=True):
         for number, due in enumerate(dues):
             said[number] = due.said
-            yield Due(due.slot, due.epsilon, sum(said), due.share, due.stream, due.classes)
+            yield Due(due.slot, due.epsilon, sum(said), due.share, due.stream, due.groups)
 
 
 class AccountLife:
@@ -97,19 +108,19 @@ class AccountLife:
         self._past = 0
 
     def look(self, rows: Rows) -> Law:
-        """Return the law of the weights of the slot's users, added up in each class that is due."""
+        """Return the law of the weights of the slot's users, added up in each group of classes."""
         due, period = next(self._course), self._accounts.period
         if period and due.slot % period == 0:
             self._past += self._taken
         self._due = due
         self._bill = bill = self._accounts.bill(
-            self._named(rows), due.epsilon, due.slot, share=due.share, stream=due.stream, classes=due.classes
+            self._named(rows), due.epsilon, due.slot, share=due.share, stream=due.stream, groups=due.groups
         )
         if bill.member is None:
             return Laplace(bill.weights.sum(keepdims=True), due.epsilon.scale)
-        sums = np.zeros(len(due.classes), dtype=np.int64)
+        sums = np.zeros(len(due.groups), dtype=np.int64)
         np.add.at(sums, bill.member, bill.weights)
-        parts = zip(np.split(sums, sums.size), due.classes, strict=True)
+        parts = zip(np.split(sums, sums.size), due.groups, strict=True)
         return Joint(tuple(Laplace(total, each.epsilon.scale) for total, each in parts))
 
     def _named(self, rows: Rows) -> Digests:
@@ -138,12 +149,21 @@ class AccountLife:
 
 
 @dataclass(frozen=True)
+class SparingGroup(ClassSums):
+    """Sums of all classes in one histogram, each asked for so small a share."""
+
+    def ask(self, state: SumsState, slot: int) -> Asked:
+        """Return one group."""
+        return (tuple([(m, SHARE) for m in range(state.classes)]),)
+
+
+@dataclass(frozen=True)
 class SparingSums(ClassSums):
     """Sums by class that ask every class for so small a share."""
 
-    def shares(self, state: SumsState, slot: int) -> tuple[Fraction, ...]:
+    def ask(self, state: SumsState, slot: int) -> Asked:
         """Return the same for all that are due."""
-        return (SHARE,) * (level(slot, state.classes - 1) + 1)
+        return tuple([((m, SHARE),) for m in range(level(slot, state.classes - 1) + 1)])
 
 
 class PaidSession(StreamSession):
@@ -221,8 +241,8 @@ def _stream(name: str, life: Open) -> Life:
     return Life(f"hundreds of payments, {name}", life, 400, 150)
 
 
-def _paid(budget: dpi.Ledger | dpi.Converging) -> Open:
-    return lambda: PaidSession(stream(budget=budget, mechanism=SparingSums()))
+def _paid(budget: dpi.Ledger | dpi.Converging, mechanism: ClassSums = SparingSums()) -> Open:  # noqa: B008 - frozen
+    return lambda: PaidSession(stream(budget=budget, mechanism=mechanism))
 
 
 def _on_disk() -> StoredPaidSession:
@@ -247,9 +267,11 @@ LIVES: tuple[Life, ...] = (
     _ledger("refilled every 400 slots", account_life(partial(by_cost, 300, period=400), period=400)),
     _ledger("by class", account_life(partial(by_class, 4, SHARE), clocked(4))),
     _ledger("by 40 classes", account_life(partial(by_class, 40, Fraction(1, 16)), clocked(40)), 400, 120),
+    _ledger("by class, in shared histograms", account_life(partial(in_groups, 4, SHARE), clocked(4))),
     _ledger("a stream by class and one with a cost", account_life(in_turn, clocked(4))),
     _stream("ledger, a 128th of ε a slot", _paid(dpi.Ledger(per_slot=EPSILON / 128))),
     _stream("clocked ledger", _paid(dpi.Ledger(policy=clocked(1)))),
+    _stream("clocked ledger, shared histograms", _paid(dpi.Ledger(policy=clocked(4)), SparingGroup())),
     _stream("Zeta(2) in order", _paid(dpi.Converging(dpi.budget.Zeta(2)))),
     _stream("in a store on disk, reopened after every 40 slots", _on_disk),
     _stream("a stream with a quota and one without", _quotas),

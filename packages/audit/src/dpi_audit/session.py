@@ -22,7 +22,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from dpi.budget.classes import ClassBudget
+from dpi.budget.classes import GroupBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.errors import StateError
@@ -33,7 +33,7 @@ from dpi.release import Release
 from dpi.store import Store, open_store
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
-from dpi.testing.laws import Joint, Law, Point, law_of, law_of_classes
+from dpi.testing.laws import Joint, Law, Point, law_of, law_of_groups
 from dpi_audit.neighbours import Rows
 
 
@@ -82,19 +82,18 @@ class _Probe:
         return Measurement(slot, epsilon, np.asarray(self.forced, dtype=np.int64))
 
     def measure_classes(
-        self, state: object, histogram: Histogram, classes: tuple[ClassBudget, ...], slot: int, source: RandomSource
+        self, state: object, histogram: Histogram, groups: tuple[GroupBudget, ...], slot: int, source: RandomSource
     ) -> Measurement:
-        budgets = tuple((due.epsilon.units, due.steps, due.most_left) for due in classes)
-        self.seen = Joint((Point(("budgets", budgets)), law_of_classes(histogram, classes)))
+        self.seen = Joint((Point(("budgets", groups)), law_of_groups(histogram, groups)))
         if self.forced is None:
             raise _Looked
         parts = [np.asarray(part, dtype=np.int64) for part in self.forced]  # type: ignore[attr-defined]
-        return Measurement(slot, max(due.epsilon for due in classes), np.concatenate(parts), classes=classes)
+        return Measurement(slot, max(group.epsilon for group in groups), np.concatenate(parts), groups=groups)
 
     def update(self, state: object, measurement: Measurement) -> tuple[object, Estimate]:
         """Update as the mechanism behind: a pure function, so the two sides of a transcript share its result."""
         given = (self.inner, self.inner.to_bytes(state), measurement.slot, measurement.epsilon, measurement.partial)
-        key = (*given, measurement.classes, measurement.values.tobytes())
+        key = (*given, measurement.groups, measurement.values.tobytes())
         if _Probe._last is None or _Probe._last[0] != key:
             _Probe._last = key, self.inner.update(state, measurement)
         return _Probe._last[1]

@@ -15,13 +15,12 @@ Sees a histogram (in `measure`, once), an amount of budget and the slot's number
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal, cast
 
 import numpy as np
 
-from dpi.budget.classes import level
+from dpi.budget.classes import Asked, level
 from dpi.budget.epsilon import AS_FLOAT, UNITS, Epsilon, or_word
 from dpi.domain import Domain
 from dpi.domain.overlap import Overlap
@@ -171,11 +170,12 @@ class Boosted(Mechanism[State]):
             return 1.0
         return float(np.sqrt(trackers @ np.square(self.drifts) / trackers.sum()))
 
-    def shares(self, state: State, slot: int) -> tuple[Fraction, ...]:
-        """By class: what users that are due in a slot pay of what they have left, from released rates of return."""
+    def ask(self, state: State, slot: int) -> Asked:
+        """By class: those that are due by the clock, a histogram for each; shares follow released rates of return."""
         if not isinstance(state, CellsState):
-            return super().shares(state, slot)
-        return _cells.shares(state, level(slot, state.classes - 1) + 1)
+            return super().ask(state, slot)
+        shares = _cells.shares(state, level(slot, state.classes - 1) + 1)
+        return tuple([((m, share),) for m, share in enumerate(shares)])
 
     def measure(
         self, state: State, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
@@ -267,14 +267,14 @@ class Boosted(Mechanism[State]):
 
 def _by_class(state: CellsState, measurement: Measurement) -> tuple[CellsState, Estimate]:
     """A slot in which users were measured by class; what an account holds is told as a share of ε, which is L_0."""
-    due = measurement.classes
+    groups, due = measurement.groups, [one for group in measurement.groups for one in group.classes]
     if measurement.values.size == 0:
         return _cells.unmeasured(state, measurement.slot)
-    if measurement.values.size != len(due) * state.bins or any(one.epsilon.units == 0 for one in due):
+    if measurement.values.size != len(due) * state.bins or any(group.epsilon.units == 0 for group in groups):
         raise StateError("the measurement has another number of bins or classes than the state.")
     rows = measurement.values.reshape(len(due), state.bins) / GRAINS
     counts = [
-        ClassCounts(row, UNITS / one.epsilon.units, float(one.share), one.most_left / due[0].most_left)
-        for row, one in zip(rows, due, strict=True)
+        ClassCounts(row, UNITS / group.epsilon.units, float(one.share), one.most_left / due[0].most_left)
+        for row, group, one in zip(rows, groups, due, strict=True)
     ]
     return _cells.measured(state, measurement.slot, counts)

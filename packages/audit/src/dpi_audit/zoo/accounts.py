@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 import dpi
+from dpi.budget.account_table import AccountsByName, to_records
 from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import Allocation, IndexSet, NearestUnused
-from dpi.budget.charge import Bill, Charge
-from dpi.budget.epsilon import Epsilon
+from dpi.budget.charge import Bill, Charge, LostSlots
+from dpi.budget.classes import level
+from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import clocked
 from dpi.budget.series import Series
 from dpi.errors import StateError, StoreBusy
@@ -25,7 +28,7 @@ from dpi.exact.integers import Integers
 from dpi.noise import RandomSource
 from dpi.testing.laws import Law
 from dpi_audit import neighbours
-from dpi_audit.lives import SHARE, account_life, by_class, by_cost
+from dpi_audit.lives import KEY, SHARE, WHOLE, AccountLife, account_life, by_class, by_cost, in_groups
 from dpi_audit.neighbours import Rows, staying
 from dpi_audit.session import SeveralStreams, StoreFile, StreamSession, Wrap
 from dpi_audit.small import EPSILON, VALUES
@@ -162,7 +165,73 @@ class _Uncharged(Accounts):
         return made
 
 
-COSTS, CLASSES = partial(by_cost, 3_000), partial(by_class, 40, SHARE)
+class _Cheapest(Accounts):
+    """Accounts that charge everybody in a shared histogram by its cheapest class, though its noise is the dearest's."""
+
+    def charge(self, bill: Bill) -> Charge:
+        cheapest = [min([due.epsilon for due in group.classes]) for group in bill.groups]
+        charged = zip(bill.groups, cheapest, strict=True)
+        return super().charge(replace(bill, groups=tuple([replace(group, epsilon=price) for group, price in charged])))
+
+
+COSTS, CLASSES, GROUPS = partial(by_cost, 3_000), partial(by_class, 40, SHARE), partial(in_groups, 4, SHARE)
+COPIED, LOST = 20, range(21, 24)
+"""The slot after which accounts are copied, and those that the copy has forgotten when it goes on."""
+
+
+class _Copies(AccountLife):
+    """Shared histograms, and an old copy of the accounts that goes on, charged for slots that it has forgotten.
+
+    The account alone is claimed: it must say at least what was lost, in slots that it does not remember too.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self._open(), GROUPS())
+        self._largest = [0] * 5
+
+    def _open(self) -> Accounts:
+        return Accounts(WHOLE, key=KEY, policy=clocked(4))
+
+    def force(self, output: object) -> object:
+        """Debit; then make the copy, or go back to it."""
+        seen, due = super().force(output), self._due
+        assert due is not None  # noqa: S101 - `look` has set it
+        for each in [each for group in due.groups for each in group.classes]:
+            self._largest[each.number] = max(self._largest[each.number], each.steps)
+        if due.slot == COPIED:
+            self._copy = self._continue(self._accounts)
+        if due.slot == LOST[-1]:
+            lost = {"": LostSlots(self._charged_for(LOST), 0, tuple(self._largest))}
+            levy, records = self._copy.charge_lost(lost, due.slot)
+            self._accounts = self._continue(self._copy, b"".join(records))
+            self._accounts.levy(levy, due.slot)
+        return seen
+
+    def _charged_for(self, slots: range) -> range:
+        """All of them."""
+        return slots
+
+    def _continue(self, before: Accounts, records: bytes = b"") -> Accounts:
+        """Accounts that go on from all records of others, and further ones."""
+        after, payments = self._open(), {stream: _records(table) for stream, table in before._payments.items()}
+        after.resume(_records(before._table) + records, {}, list(before._levies), payments)
+        return after
+
+    @property
+    def claimed(self) -> Fraction:
+        """What was taken from the account."""
+        return Fraction(self._taken, UNITS)
+
+
+def _records(table: AccountsByName) -> bytes:
+    return b"".join([to_records(*part) for part in table.parts()])
+
+
+class _ByClock(_Copies):
+    """Who stays is in the top class: charged only for slots of its level, though others asked it for a share too."""
+
+    def _charged_for(self, slots: range) -> range:
+        return range(0) if max([level(slot, 4) for slot in slots]) < 4 else slots
 
 
 THOUSAND = staying(1_020, VALUES)
@@ -196,6 +265,13 @@ PAIRS = (
     Pair("nothing is charged in high classes", "every class pays its share of what is left (dpi.budget.classes)",
          on(account_life(CLASSES, clocked(40), kind=partial(_Uncharged, _high_classes)), staying(60, VALUES)),
          on(account_life(CLASSES, clocked(40)), staying(60, VALUES))),
+    Pair("a shared histogram charged by its cheapest class",
+         "who weighs w in a histogram pays its price times w, whatever class they are of (dpi.budget.accounts)",
+         on(account_life(GROUPS, clocked(4), kind=_Cheapest), staying(60, VALUES)),
+         on(account_life(GROUPS, clocked(4)), staying(60, VALUES))),
+    Pair("a levy by the clock alone",
+         "any class may have been due in slots that a copy has forgotten (dpi.budget.classes)",
+         on(_ByClock, staying(30, VALUES)), on(_Copies, staying(30, VALUES))),
     Pair("two writers pay from stale accounts",
          "a payment compares the ledger with the one it was made from, in its own transaction",
          on(_StaleWriters, EVERY), on(_CarefulWriters, EVERY)),

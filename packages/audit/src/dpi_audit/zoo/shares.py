@@ -11,6 +11,7 @@ import dpi
 from dpi.budget.classes import level
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
+from dpi.testing.class_sums import SharedSums
 from dpi.testing.laws import Joint, Laplace, Law, Point
 from dpi_audit import neighbours
 from dpi_audit.neighbours import Rows
@@ -153,6 +154,13 @@ class _Clock(_Halves):
         return level(self._seen, TOP)
 
 
+class _Count(_Halves):
+    """Classes are due by how many users the slot itself has: what is asked is told before any noise."""
+
+    def _level(self, users: Sequence[str]) -> int:
+        return min(len(users), TOP)
+
+
 class _Skip(_Halves):
     """Classes in which nobody is are not measured: that one is measured says that somebody is there."""
 
@@ -162,14 +170,18 @@ class _Skip(_Halves):
 
 CLOCKED = stream_session(budget=dpi.Ledger(policy=dpi.budget.clocked(TOP)))
 CORRECT = on(CLOCKED, EVERY, ALONE, OTHERS)
+SHARED = stream_session(budget=dpi.Ledger(policy=dpi.budget.clocked(TOP)), mechanism=SharedSums())
 
 PAIRS = (
     Pair("a class that depends on another user",
          "the class of a user is the number of their own payments (dpi.budget.accounts)",
          on(_Class, EVERY, OTHERS), CORRECT),
     Pair("a clock of payments that depends on the data",
-         "which classes are due follows from the slot's number (dpi.budget.classes)",
+         "the clock's level of a slot follows from its number (dpi.budget.classes)",
          on(_Clock, EVERY), CORRECT),
+    Pair("classes that are due by the slot's own count",
+         "which classes are due follows from the slot's number and earlier releases (dpi.budget.classes)",
+         on(_Count, ALONE, OTHERS), on(SHARED, EVERY, ALONE, OTHERS)),
     Pair("classes without users are not measured",
          "every class that is due is measured, an empty one too (dpi.budget.classes)",
          on(_Skip, ALONE, OTHERS), on(_Halves, EVERY, ALONE, OTHERS)),

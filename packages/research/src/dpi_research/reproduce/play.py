@@ -211,20 +211,20 @@ class Played:
         cohorts, accounts = self._cohorts, self._accounts
         whole, stream = self._state.setting.whole_weights, self._state.setting.name
         bill = accounts.bill(
-            cohorts.ids, offer.epsilon, self._slot, share=offer.share, whole=whole, stream=stream, classes=offer.classes
+            cohorts.ids, offer.epsilon, self._slot, share=offer.share, whole=whole, stream=stream, groups=offer.groups
         )
         accounts.debit(bill)
         member = np.zeros_like(bill.weights) if bill.member is None else bill.member
-        costs = [due.epsilon for due in offer.classes] or [offer.epsilon]
+        costs = [group.epsilon for group in offer.groups] or [offer.epsilon]
         users = max(1, int(cohorts.sizes.sum()))
         total, rest, paid = np.zeros((offer.histograms, counts.size), dtype=np.int64), counts, []
-        for m, cost in enumerate(costs):
-            here = member == m
+        for row, cost in enumerate(costs):
+            here = member == row
             weights, sizes = bill.weights[here], cohorts.sizes[here]
             paid.append(float(cost) * float(weights @ sizes) / (GRAINS * users))
             for weight, size in _together(weights, sizes):
                 drawn = rest if size == rest.sum() else without_replacement(rest, size, self._rng)
-                total[m] += weight * drawn
+                total[row] += weight * drawn
                 rest = rest - drawn
         self.paid = tuple(paid)
         return total.ravel()

@@ -118,22 +118,21 @@ class Recorded(Boosted):
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
         """As the boosted mechanism does, and keep the counts; zeros where a slot was not measured."""
         after, estimate = super().update(state, measurement)
-        counts = _of_classes(measurement, estimate.pdf.size) if measurement.classes else estimate.counts
+        counts = _of_groups(measurement, estimate.pdf.size) if measurement.groups else estimate.counts
         self.noisy.append(np.zeros(estimate.pdf.size) if counts is None else counts)
         return after, estimate
 
 
-def _of_classes(measurement: Measurement, bins: int) -> Floats:
-    """The noisy counts of classes added up, each by its precision: those of class 0 in full.
+def _of_groups(measurement: Measurement, bins: int) -> Floats:
+    """The noisy counts of groups added up, each by its precision: those of the first in full.
 
-    >>> from fractions import Fraction
-    >>> from dpi.budget.classes import ClassBudget
+    >>> from dpi.budget.classes import GroupBudget
     >>> from dpi.budget.epsilon import Epsilon
-    >>> due = tuple(ClassBudget(Epsilon.at_most(e), Fraction(1, 2), 1) for e in (1, Fraction(1, 2)))
-    >>> _of_classes(Measurement(0, Epsilon.at_most(1), np.array([3, 0, 4, 8]) * GRAINS, False, due), 2).tolist()
+    >>> due = tuple(GroupBudget(Epsilon.at_most(e), ()) for e in (1, 0.5))
+    >>> _of_groups(Measurement(0, Epsilon.at_most(1), np.array([3, 0, 4, 8]) * GRAINS, False, due), 2).tolist()
     [4.0, 2.0]
     """
-    precision = np.array([float(due.epsilon) ** 2 for due in measurement.classes])
+    precision = np.array([float(group.epsilon) ** 2 for group in measurement.groups])
     return np.asarray(precision / precision[0] @ (measurement.values.reshape(-1, bins) / GRAINS))
 
 
