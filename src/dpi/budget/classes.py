@@ -126,9 +126,9 @@ class GroupBudget:
     """What one histogram of a slot costs, and the classes that are measured in it: public."""
 
     epsilon: Epsilon
-    """The budget of its noise: the price E, which a user of weight one pays, less what others take of it."""
+    """The budget of its noise: the price E, which a user of weight one pays; less the part of a tree of sums."""
     classes: tuple[ClassBudget, ...]
-    """From low to high. A user of one of them weighs floor(f_m · left)/E."""
+    """From low to high. A user of one of them weighs floor(f_m · left)/E, where E is the largest of their budgets."""
 
     @classmethod
     def of(cls, classes: Iterable[ClassBudget]) -> GroupBudget:
