@@ -20,6 +20,7 @@ from dpi.sources import Admission, Events
 from dpi.store.base import Levy
 from dpi.stream.closing import Counting, Offer
 from dpi.stream.state import StreamState
+from dpi.testing.class_sums import SharedSums
 from played_rows import weighed
 
 KEY = bytes(range(32))
@@ -28,6 +29,7 @@ SLOTS = dpi.Slots("1h")
 BITS = [0, 1, 3, 8]
 OPTIONS = {
     "shares": {},
+    "shared histograms": {"budget": dpi.Ledger(policy=dpi.budget.clocked(3)), "mechanism": SharedSums()},
     "per slot": {"budget": dpi.Ledger(per_slot="0.3")},
     "truncate": {"budget": dpi.Ledger(per_slot="0.3"), "compression": dpi.histogram.truncate(2, KEY)},
     "whole pdf": {

@@ -17,7 +17,7 @@ from dpi.errors import StateError
 from dpi.histogram.compression import GRAINS
 from dpi.noise import UnsafeSeededSource
 from dpi.stream.accumulation import PrefixSums, PrefixTree
-from dpi.testing.class_sums import ClassSums
+from dpi.testing.class_sums import ClassSums, SharedSums
 from dpi.testing.workload import DOMAIN, open_streams
 from dpi.verification import check_accounts, verify
 from dpi.verification._store import read_chain
@@ -130,22 +130,24 @@ CLOCKED = dpi.Ledger(policy=dpi.budget.clocked(top=3))
 
 def by_class(store, name="", **options) -> dpi.Stream:
     """A stream whose users pay by class."""
-    return stream(store, CLOCKED, mechanism=ClassSums(), name=name, **options)
+    return stream(store, CLOCKED, **({"mechanism": ClassSums(), "name": name} | options))
 
 
-def test_lost_slots_of_classes_are_charged_account_by_account(paths, monkeypatch, tmp_path) -> None:
+@pytest.mark.parametrize("mechanism", [ClassSums(), SharedSums()], ids=["clock", "shared"])
+def test_lost_slots_of_classes_are_charged_account_by_account(paths, monkeypatch, tmp_path, mechanism) -> None:
     """Copy, go on, put back, charge, go on, twice: nobody truly loses more than ε, nor more than is said."""
-    truth, signer = Truth(monkeypatch), dpi.Signer.open(tmp_path / "signing.pem")
+    truth, options = Truth(monkeypatch), {"signer": dpi.Signer.open(tmp_path / "signing.pem"), "mechanism": mechanism}
+    signer = options["signer"]
     with paths.open() as store:
-        go_on(by_class(store, signer=signer), range(3))
+        go_on(by_class(store, **options), range(3))
         paths.copy()
-        go_on(by_class(store, signer=signer), range(3, 5))
+        go_on(by_class(store, **options), range(3, 5))
         seen = store.witness.read()
         assert seen.largest == {"": [*store.bounds("").largest]}
     before = dict(truth.units)
     paths.put_back()
     with paths.open(charge_lost=True, signer=signer) as store:
-        opened = by_class(store, signer=signer)
+        opened = by_class(store, **options)
         assert opened.next_slot == 5
         everybody = pl.Series(sorted({user for slot in range(5) for user in USERS[slot]}))
         names = map(tuple, opened._accounts.names(everybody).tolist())
@@ -158,7 +160,7 @@ def test_lost_slots_of_classes_are_charged_account_by_account(paths, monkeypatch
         go_on(opened, range(5, 7))
     paths.put_back()
     with paths.open(charge_lost=True, signer=signer) as store:
-        go_on(by_class(store, signer=signer), range(7, 12))
+        go_on(by_class(store, **options), range(7, 12))
         result = verify(store, verifier=signer.verifier)
         assert result.problems == ()
         assert check_accounts(store) == ()
