@@ -9,9 +9,10 @@ slots in all, and pays in the first ε/ε_t of them. Where the same `population`
 seen in a slot, each is seen in one of population/users slots, so that the accounts run dry after about
 ε/ε_t·population/users slots; then nobody is left to pay, and releases are forecasts.
 
-*By a public clock* (`clocked`) no account runs dry. A user pays a half of ε when first seen and then a quarter of what
-is left, the m-th time more after about 2^m slots in which they are seen; a mechanism asks for more where few return.
-All who are due pay in the same slots, so that the figures of a payment are those of `users` who pay together.
+*By a public clock* (`clocked`) no account runs dry. A user of the first slot pays a half of ε, and then a share of what
+is left after about two, four, and from then on eight slots each time. That share follows from what was released: about
+a quarter where all return, more where few do. All who are due pay in the same slots, so that the figures of a payment
+are those of `users` who pay together.
 
 *Which options.* Those that a user can take: an account that pays for more slots than its user is seen in only makes
 each of them noisier, and no slot costs less than the smallest amount there is. A share is off by at most one, and all
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 HEADINGS = ("ε of a slot", "slots", "paying users", "± share (95 %)", "Σ |error|", "accounts are empty")
 CHOICES = (1, 2, 4, 10, 20, 40, 100)
 NEWCOMERS, OTHERS, PAYMENTS = 0.5, 0.25, 6
-"""By a public clock: the shares of what is left that are asked for where all return, and how many payments are told."""
+"""By a public clock: the share that the first slot asks for, about what is asked for later where all return, and how
+many payments are told."""
+LONGEST = 3
+"""Who has paid m times is due in slots of a level of at least min(m, LONGEST): one of eight in the end."""
 
 
 @dataclass(frozen=True)
@@ -207,5 +211,5 @@ def _payments(epsilon: float, users: int) -> tuple[Payment, ...]:
         cost = left * (OTHERS if number else NEWCOMERS)
         left -= cost
         found.append(Payment(after, cost, left, min(math.log(20) / (cost * users), 1.0)))
-        after += 2 ** (number + 1)
+        after += 2 ** min(number + 1, LONGEST)
     return tuple(found)

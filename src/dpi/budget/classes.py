@@ -20,11 +20,10 @@ pays once a slot, so the order is from high to low: no class is asked in the sam
 it. *Why L_m bounds:* the same, with what is left; a weight is a whole number of grains of E/2^24 each, so that up to
 that much less is paid than the share. Other streams of the ledger, and levies, only take. `tests/proofs` shows both.
 
-**The clock** is one way to say which classes are due: class m in a slot whose level is at least m, class 0 in every
-slot, class 1 in every second one on average, class m in one of 2^m. The level of a slot is a function of its number
-alone. Every aligned block of 2^m slots has exactly one of level m or more; where in the block it lies is a hash of the
-block, so that the levels have no rhythm in common with hours, days or weeks: who is active at nine o'clock only meets
-the same levels as everybody else.
+**The clock** is one way to say which classes are due: each in slots of a level that it waits for, class 0 in every
+slot. The level of a slot is a function of its number alone. Every aligned block of 2^m slots has exactly one of level m
+or more; where in the block it lies is a hash of the block, so that the levels have no rhythm in common with hours, days
+or weeks: who is active at nine o'clock only meets the same levels as everybody else.
 
 *Why one.* Of the two halves of a block, one bit of a hash chooses the half whose slot goes on. A slot has level m or
 more if its half was chosen in each of its m smallest blocks: that is one slot of each block of 2^m.
@@ -55,7 +54,7 @@ HIGHEST = 40
 
 @lru_cache(maxsize=16)
 def level(slot: int, top: int) -> int:
-    """The highest class that is due in a slot, at most `top`; slots before slot 0 have levels too.
+    """The level of a slot, at most `top`; slots before slot 0 have levels too.
 
     >>> [level(slot, top=3) for slot in range(16)]
     [0, 3, 0, 1, 0, 1, 0, 2, 3, 0, 1, 0, 1, 0, 0, 2]
@@ -67,7 +66,7 @@ def level(slot: int, top: int) -> int:
 
 
 def next_due(after: int, m: int) -> int:
-    """The first slot after a slot in which class m is due, in m steps: one in each block of 2^m.
+    """The first slot of level m or more after a slot, in m steps: there is one in each block of 2^m.
 
     >>> [next_due(0, 2), next_due(7, 2), next_due(3, 0)], [level(slot, 3) for slot in (1, 8)]
     ([1, 8, 4], [3, 3])

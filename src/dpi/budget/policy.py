@@ -84,9 +84,9 @@ class Clocked(Policy):
     """Who has paid m times pays next in a slot that asks class m, a share of what is left.
 
     Users are measured by class, the number of their own payments in the stream (`dpi.budget.classes`): nobody is silent
-    for good, and who is there for ever pays less and less often, all in the same slots. `top` is the class that takes
-    all who have paid more often. Which classes a slot asks, and for which shares, is the mechanism's, and follows from
-    a public clock and from what was released.
+    for good, and who is there for ever pays less and less, in the same slots as all others. `top` is the class that
+    takes all who have paid more often. Which classes a slot asks, and for which shares, is the mechanism's, and follows
+    from a public clock and from what was released.
 
     A mechanism that needs users of weight one knows no classes: there this is `spend_first`, and so it is for a stream
     that says what a slot costs and shares a ledger of this policy.

@@ -23,7 +23,7 @@ from dpi.budget.policy import SpendFirst
 from dpi.certificates.chain import Entry
 from dpi.certificates.declared import DeclaredOptions, declared, rest_of
 from dpi.noise import SystemSource
-from dpi.planning import NEWCOMERS, OTHERS
+from dpi.planning import LONGEST, NEWCOMERS
 from dpi.reader import Releases
 from dpi.store import spent
 
@@ -96,7 +96,7 @@ class Budget(Costs):
 
     def _say(self, cost: float | None) -> str:
         if cost is None:
-            return "what is drawn then"
+            return "what is asked then" if self.costs == ASKED else "what is drawn then"
         return f"{cost:.4g}" if self.costs == DECLARED else f"about {cost:.4g}"
 
     def document(self) -> dict[str, object]:
@@ -144,9 +144,10 @@ class _Seen(NamedTuple):
 
     def due_before(self, m: int) -> Mapping[str, object] | None:
         """Return what the newest release in which class m was due says of it."""
-        block = 1 << m
+        waited = min(m, LONGEST)
+        block = 1 << waited
         for start in (self.last - block, self.last - 2 * block):  # one of each aligned block is due
-            slot = next_due(start, m)
+            slot = next_due(start, waited)
             for found in self.releases.between(slot, slot + 1) if start < slot <= self.last else ():
                 for due in cast("list[Mapping[str, object]]", found.certificate.get("classes", [])):
                     if due["class"] == m:
@@ -155,31 +156,33 @@ class _Seen(NamedTuple):
 
 
 def _find_clocked(seen: _Seen, top: int) -> Costs:
-    """Return the costs of users who pay by a public clock."""
-    epsilon, first = float(seen.held), seen.options.start
+    """Return the costs of users who pay by a public clock: the first slot's, and then those that were asked last."""
+    first = seen.options.start
 
-    def cost(m: int) -> float:
-        found = seen.due_before(min(m, top))
+    def cost(m: int) -> float | None:
+        found = seen.due_before(m)
         if found is not None:
             return float(cast("float", found["epsilon"]))
-        return epsilon * (NEWCOMERS if m == 0 else (1 - NEWCOMERS) * OTHERS * (1 - OTHERS) ** (m - 1))
+        return float(seen.held) * NEWCOMERS if m == 0 else None
 
     payments, at = 0, (first if first is not None else seen.last + 1) - 1
     while payments <= top:
-        due = next_due(at, min(payments, top))
+        due = next_due(at, min(payments, LONGEST))
         if due > seen.last:
             break
         payments, at = payments + 1, due
     own = min(payments, top)
 
     def turn(paid: int) -> Turn:
-        slot = next_due(seen.last, paid)
+        slot = next_due(seen.last, min(paid, LONGEST))
         return Turn(slot, seen.begins(slot), cost(paid), 1.0, paid)
 
     coming = []
     for slot in range(seen.last + 1, seen.last + 1 + AHEAD):
-        due = level(slot, top)
-        coming.append(seen.coming(slot, max(cost(m) for m in range(min(due, own) + 1)), due + 1))
+        due = top if (found := level(slot, LONGEST)) == LONGEST else min(found, top)
+        costs = [cost(m) for m in range(min(due, own) + 1)]
+        most = None if None in costs else max(each for each in costs if each is not None)
+        coming.append(seen.coming(slot, most, due + 1))
     return Costs(ASKED, turn(0), turn(own), tuple(coming))
 
 

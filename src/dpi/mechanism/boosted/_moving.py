@@ -21,12 +21,9 @@ from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted._experts import QUIET, Walked, merge_pool, whole_pool
 from dpi.mechanism.boosted._state import HUGE, BoostedState, View, Views
-from dpi.mechanism.cells import CellsState
-from dpi.mechanism.cells._dynamics import CommonDrift
-from dpi.mechanism.cells._law import Law
-from dpi.mechanism.cells._state import seal_state
 from dpi.mechanism.filtering._gaussians import UNKNOWN, Gaussians
 from dpi.mechanism.filtering._population import STEP, grid_levels, initial_population
+from dpi.mechanism.users import UsersState
 
 
 def move_state(state: BoostedState, overlap: Overlap) -> BoostedState:
@@ -48,36 +45,41 @@ def move_state(state: BoostedState, overlap: Overlap) -> BoostedState:
     )
 
 
-def move_cells(state: CellsState, overlap: Overlap) -> CellsState:
-    """The state of users by class: laws as experts are, all else of bins bin by bin; sizes and rates stay."""
+def move_users(state: UsersState, overlap: Overlap) -> UsersState:
+    """The state of users by class: laws bin by bin, numbers of users stay."""
+    laws, season, bins = state.laws, state.season, overlap.sizes[1]
+    mean = np.moveaxis(laws.mean, 1, -1)
+    covariance = np.moveaxis(laws.covariance, 1, -1)
+    split = np.where(overlap.share < 1, 1.0, 0.0)
+    here, there = overlap.old, overlap.new
 
-    def law(one: Law) -> Law:
-        return replace(one, messages=_rows(one.messages, overlap))
+    def spread(rows: Floats, by: Floats) -> Floats:
+        flat = rows.reshape(-1, rows.shape[-1])
+        moved = np.array([np.bincount(there, row[here] * by, bins) for row in flat])
+        return moved.reshape(*rows.shape[:-1], bins)
 
-    cells, classes = state.cells, state.classes
-    shares = _rows(Gaussians(*(part.reshape(2 * classes, -1) for part in (cells.mean, cells.variance))), overlap)
-    mean, variance = shares.mean, np.minimum(shares.variance, 1.0)  # of a probability
-    if not overlap.lossless:
-        whole = mean.sum(axis=1, keepdims=True)
-        mean, variance = mean / whole, variance / whole**2
-    shape = (2, classes, overlap.sizes[1])
-    season, phases = state.season, (state.season.period, overlap.sizes[1])
-    after = replace(
+    square = mean[..., :, None, :] * mean[..., None, :, :]
+    doubt = spread(covariance, overlap.share**2) + spread(square, split)
+    unknown = ~overlap.known
+    levels = spread(mean, overlap.share)
+    levels[..., unknown] = 1 / bins
+    doubt[..., unknown] = 0.0
+    each = np.arange(mean.shape[1])
+    doubt[:, each, each] += np.where(unknown, 1.0, 0.0)
+    whole = np.maximum(levels.sum(-1, keepdims=True), 1e-9)
+    level = np.where(overlap.known, overlap.spread(laws.level), 1 / bins)
+    return replace(
         state,
-        newcomers=law(state.newcomers),
-        pool=law(state.pool),
-        veterans=law(state.veterans),
-        everybody=law(state.everybody),
-        population=_population(state.population, overlap),
-        cells=replace(cells, mean=mean.reshape(shape), variance=variance.reshape(shape), walk=np.zeros(shape)),
-        absent=Gaussians(
-            np.stack([overlap.spread(row.mean) for row in state.absent.rows()]),
-            np.stack([_doubt(row, overlap) for row in state.absent.rows()]),
+        laws=replace(
+            laws,
+            mean=np.moveaxis(levels / whole, -1, 1).astype(np.float32),
+            covariance=np.moveaxis(doubt / (whole[:, :, None] * whole[:, None]), -1, 1).astype(np.float32),
+            population=_population(laws.population, overlap),
+            level=level / level.sum(),
+            noisy=np.ones((len(laws.noisy), bins), dtype=np.float32),
         ),
-        drift=CommonDrift.begun(overlap.sizes[1]),
-        season=replace(season, counts=np.array([overlap.spread(row) for row in season.counts]).reshape(phases)),
+        season=replace(season, counts=np.array([overlap.spread(row) for row in season.counts]).reshape(-1, bins)),
     )
-    return seal_state(after)
 
 
 def move_views(

@@ -20,7 +20,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from dpi.budget.classes import Asked, level
+from dpi.budget.classes import Asked, GroupBudget
 from dpi.budget.epsilon import AS_FLOAT, UNITS, Epsilon, or_word
 from dpi.domain import Domain
 from dpi.domain.overlap import Overlap
@@ -29,11 +29,11 @@ from dpi.errors import OptionError, StateError
 from dpi.exact import heap
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
-from dpi.mechanism import cells as _cells
-from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
+from dpi.mechanism import users as _users
+from dpi.mechanism.base import MECHANISMS, Estimate, Floats, Measurement, Mechanism
 from dpi.mechanism.boosted._boosting import boost_slot, skip_slot
 from dpi.mechanism.boosted._experts import QUIET, ExpertPool, Loud, Walked, unknown_pool
-from dpi.mechanism.boosted._moving import move_cells, move_state, move_views, order_partitions
+from dpi.mechanism.boosted._moving import move_state, move_users, move_views, order_partitions
 from dpi.mechanism.boosted._rotation import rotate_views, skip_views
 from dpi.mechanism.boosted._size import Dispersion, Payers, Size
 from dpi.mechanism.boosted._state import (
@@ -48,13 +48,16 @@ from dpi.mechanism.boosted._state import (
     views_from_bytes,
     views_to_bytes,
 )
-from dpi.mechanism.cells import CellsState, ClassCounts
 from dpi.mechanism.filtering._gaussians import Gaussians
 from dpi.mechanism.filtering._population import initial_population
 from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
+from dpi.mechanism.users import GroupSums, UsersState
 from dpi.noise import RandomSource, add_laplace
 
-State = BoostedState | Views | CellsState
+LARGEST_SEASON = 1_250_000
+"""Bins times phases that a state by class may have, of 8 bytes each. Source: by calculation; 10 MB."""
+
+State = BoostedState | Views | UsersState
 """Of users who are all measured alike, bins alone or in turns with coarser blocks; or of users by class."""
 
 
@@ -72,7 +75,7 @@ class Boosted(Mechanism[State]):
     that noise hides (`dpi.mechanism.boosted._experts`), and a state has 80 bytes a bin.
 
     `drifts` and `partitions` are of users who are measured alike. By class there are estimators of their own
-    (`dpi.mechanism.cells`), of O(bins · (classes + season)), which read neither.
+    (`dpi.mechanism.users`), of O(bins · season), which read neither.
 
     >>> from dpi.domain import Categories
     >>> from dpi.noise import SystemSource
@@ -103,24 +106,19 @@ class Boosted(Mechanism[State]):
     def divides(self, domain: Domain) -> bool:
         """By class, unless other trackers or partitions are asked for, or the domain or its season is too large.
 
-        What can be seen in coarse blocks alone is worth more than what classes tell, whose estimators know none. From
-        20,000 bins on they tell no more than they cost. Their state takes 66 bytes for each bin and class, that of the
-        laws 400 for each bin, less than 20 MB; and 8 for each bin and phase of a season, less than 10 MB.
+        What can be seen in coarse blocks alone is worth more than what classes tell, whose estimator knows none. From
+        20,000 bins on they tell no more than they cost: its state takes 750 bytes for each bin, less than 15 MB, and
+        8 for each bin and phase of a season, less than 10 MB.
         """
         asked = self.drifts != type(self).drifts or self.partitions not in ("auto", ())
-        fits = domain.size < 2 * HUGE and _cells.remembers(domain.size, self.season or 0)
-        return fits and not asked and not self._partitions(domain)
-
-    def top(self, domain: Domain) -> int:
-        """Fewer classes for a huge domain, so that memory stays bounded."""
-        usual = super().top(domain)
-        return usual if domain.size < HUGE else min(usual, _cells.classes_of(domain.size) - 1)
+        phases = domain.size * (self.season or 0)
+        return domain.size < 2 * HUGE and phases < LARGEST_SEASON and not asked and not self._partitions(domain)
 
     def initial(self, domain: Domain, classes: int = 1) -> State:
         """The state before the first slot: every tracker knows nothing, and the uniform PDF is believed."""
         heap.keep()
         if classes > 1:
-            return _cells.initial(domain.size, classes, self.season or 0)
+            return UsersState.begun(domain.size, classes, self.season or 0)
         return self._one_class(domain)
 
     def _one_class(self, domain: Domain) -> BoostedState | Views:
@@ -171,11 +169,8 @@ class Boosted(Mechanism[State]):
         return float(np.sqrt(trackers @ np.square(self.drifts) / trackers.sum()))
 
     def ask(self, state: State, slot: int) -> Asked:
-        """By class: those that are due by the clock, a histogram for each; shares follow released rates of return."""
-        if not isinstance(state, CellsState):
-            return super().ask(state, slot)
-        shares = _cells.shares(state, level(slot, state.classes - 1) + 1)
-        return tuple([((m, share),) for m, share in enumerate(shares)])
+        """By class: who is due, for which share and in which histogram, from what was released before."""
+        return _users.ask(state, slot) if isinstance(state, UsersState) else super().ask(state, slot)
 
     def measure(
         self, state: State, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
@@ -202,7 +197,7 @@ class Boosted(Mechanism[State]):
 
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
         """Forecast, score, reweigh, release; an unmeasured slot's estimate is the forecast."""
-        if isinstance(state, CellsState):
+        if isinstance(state, UsersState):
             return _by_class(state, measurement)
         slot, pool, partial = measurement.slot, self._pool, measurement.partial
         if measurement.values.size == 0:
@@ -225,10 +220,10 @@ class Boosted(Mechanism[State]):
     def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
         """The state for another domain (`dpi.mechanism.boosted._moving`); anew, if the two have nothing in common."""
         overlap, fresh = Overlap.of(old, new), self.initial(new, classes)
-        if overlap is None or isinstance(state, CellsState) != isinstance(fresh, CellsState):
+        if overlap is None or isinstance(state, UsersState) != isinstance(fresh, UsersState):
             return fresh
-        if isinstance(state, CellsState) or isinstance(fresh, CellsState):
-            return move_cells(cast("CellsState", state), overlap)
+        if isinstance(state, UsersState) or isinstance(fresh, UsersState):
+            return move_users(cast("UsersState", state), overlap)
         if not isinstance(fresh, Views):
             return move_state(state.states[-1] if isinstance(state, Views) else state, overlap)
         partitions = (order_partitions(self._partitions(domain), domain) for domain in (old, new))
@@ -236,19 +231,19 @@ class Boosted(Mechanism[State]):
 
     def to_bytes(self, state: State) -> bytes:
         """The state, for storage, with version and checksum."""
-        if isinstance(state, CellsState):
-            return _cells.to_bytes(state)
+        if isinstance(state, UsersState):
+            return _users.to_bytes(state)
         return views_to_bytes(state) if isinstance(state, Views) else state_to_bytes(state)
 
     def digested(self, data: bytes) -> int:
         """Of a state by class, its first line and the digest; the digest of any other one is of its first line too."""
-        return _cells.digested(data)
+        return _users.digested(data)
 
     def from_bytes(self, domain: Domain, data: bytes) -> State:
         """The state of `to_bytes`, bit for bit; raises `StateError` if damaged or of another domain or options."""
         heap.keep()
-        if _cells.holds(data):
-            divided = _cells.from_bytes(data)
+        if _users.holds(data):
+            divided = _users.from_bytes(data)
             if divided.bins != domain.size:
                 raise StateError("the state belongs to another domain.")
             return divided
@@ -265,16 +260,24 @@ class Boosted(Mechanism[State]):
         return ExpertPool(self.drifts, self.season)
 
 
-def _by_class(state: CellsState, measurement: Measurement) -> tuple[CellsState, Estimate]:
-    """A slot in which users were measured by class; what an account holds is told as a share of ε, which is L_0."""
-    groups, due = measurement.groups, [one for group in measurement.groups for one in group.classes]
-    if measurement.values.size == 0:
-        return _cells.unmeasured(state, measurement.slot)
-    if measurement.values.size != len(due) * state.bins or any(group.epsilon.units == 0 for group in groups):
+def _by_class(state: UsersState, measurement: Measurement) -> tuple[UsersState, Estimate]:
+    """A slot in which users were measured by class; payments are told as parts of ε, which is L_0."""
+    groups, values = measurement.groups, measurement.values
+    if values.size == 0:
+        return _users.close_slot(state, measurement.slot, state.epsilon, ())
+    if values.size != len(groups) * state.bins or any(group.epsilon.units == 0 for group in groups):
         raise StateError("the measurement has another number of bins or classes than the state.")
-    rows = measurement.values.reshape(len(due), state.bins) / GRAINS
-    counts = [
-        ClassCounts(row, UNITS / group.epsilon.units, float(one.share), one.most_left / due[0].most_left)
-        for row, group, one in zip(rows, groups, due, strict=True)
-    ]
-    return _cells.measured(state, measurement.slot, counts)
+    rows = values.reshape(len(groups), state.bins) / GRAINS
+    sums = [_sums(row, group) for row, group in zip(rows, groups, strict=True)]
+    return _users.close_slot(state, measurement.slot, groups[0].classes[0].most_left / UNITS, sums)
+
+
+def _sums(row: Floats, group: GroupBudget) -> GroupSums:
+    """A histogram in units of its noise; a tree of sums may have taken a part of the price."""
+    price, classes = max(due.epsilon.units for due in group.classes), [due.number for due in group.classes]
+    return GroupSums(
+        values=row * (group.epsilon.units / UNITS),
+        classes=np.array(classes),
+        shares=np.array([float(due.share) for due in group.classes]),
+        part=group.epsilon.units / price,
+    )

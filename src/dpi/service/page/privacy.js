@@ -21,7 +21,7 @@ export function drawBudget({ budget }) {
     $("budget-words").replaceChildren(...words.map((each) => el("li", {}, each)));
     $("budget-next").replaceChildren(
       table("What each costs at most of one user, and half of the 95 % interval of one value’s count, from those who pay most.", ["Slot", "Begins", "ε at most", "± users"],
-        budget.next_slots.map((slot) => [String(slot.slot), clock(slot.begins) || "–", slot.cost === null ? "drawn then" : amount(slot.cost), slot.error_users === null ? "–" : slot.error_users.toFixed(1)])),
+        budget.next_slots.map((slot) => [String(slot.slot), clock(slot.begins) || "–", slot.cost === null ? "not known yet" : amount(slot.cost), slot.error_users === null ? "–" : slot.error_users.toFixed(1)])),
     );
   }
   say($("promise-words"), budget.guarantee);

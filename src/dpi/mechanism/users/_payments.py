@@ -1,0 +1,78 @@
+"""What a slot asks: which classes are due, which share of what is left each pays, and in which histogram.
+
+**Who is due.** Class m in the slots of a level of at least min(m, `LONGEST`) of the public clock: newcomers in every
+slot, others in one of two, four and at last eight.
+
+**How much.** A user who is there for ever should spread ε over time so that what is known does not decay faster than it
+must: the part (t + x)^-a of it in slot t, where x is the longer the more users a bin has, and the larger ε (λ·ε, users
+times ε over bins; docs/estimator.md, Payments). Not all are there for ever. So a class keeps what its own people are
+expected to use: f = now / (now + later), where `later` is the same power law, over the time that users of each type
+still stay and are active. Who never returns pays all but what a regular among them needs (`MOST`).
+
+Newcomers pay at least what makes their law as well known as that of the others, by how many of both there are.
+
+A function of what was released before, so it tells nothing about the slot's users. Sees no account.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from dpi.budget.billing import SHARE_STEPS
+from dpi.budget.classes import Asked, level
+from dpi.mechanism.base import Floats
+from dpi.mechanism.users._laws import GROUP_OF
+from dpi.mechanism.users._state import UsersState
+from dpi.mechanism.users._types import HAZARD, LONG_RUN
+
+LONGEST = 3
+"""The highest level that a class waits for: eight slots on average. Source: docs/estimator.md, What was tried."""
+FIRST = Fraction(1, 2)
+"""What users of the first slot pay, of whom nothing is known. Source: by calculation; the geometric mean of what one
+pays who comes once and one who stays."""
+MOST = 0.85
+"""Nobody is asked for more, so that who returns is always heard. Source: the rule of the clocked ledger."""
+DECAY = 1.7
+STRETCH, GROWTH, LEAST = 4 * 0.22, 0.6, 4 * 0.5
+"""The power a, and x = max(0, STRETCH·(λε)^GROWTH - LEAST) slots. Source: docs/estimator.md, Payments;
+docs/estimator.md, What was tried."""
+_AHEAD: Floats = np.exp(np.linspace(np.log(0.25), np.log(20_000), 60))
+_STEPS: Floats = np.gradient(_AHEAD)
+_LATER: Floats = (1 - HAZARD[:, None]) ** (_AHEAD + 1) * LONG_RUN[:, None] * _STEPS
+"""How likely a user of each type is active so many slots later."""
+
+
+def ask(state: UsersState, slot: int) -> Asked:
+    """What a slot asks of each class that is due."""
+    if not state.known:
+        return (((0, FIRST),),)
+    top, due = state.classes - 1, level(slot, LONGEST)
+    shares = np.minimum(class_shares(state), MOST)
+    groups: dict[int, list[tuple[int, Fraction]]] = {}
+    for m in range(top + 1):
+        if due >= min(m, LONGEST):
+            steps = max(int(shares[m] * SHARE_STEPS), 1)
+            groups.setdefault(int(GROUP_OF[m]), []).append((m, Fraction(steps, SHARE_STEPS)))
+    return tuple(tuple(group) for group in groups.values())
+
+
+def class_shares(state: UsersState) -> Floats:
+    """The share of what is left that each class would pay, before any bound."""
+    waits = 2.0 ** np.minimum(np.arange(state.classes), LONGEST)
+    past = np.cumsum(waits) - waits
+    stretch = max(STRETCH * (state.users_per_bin * state.epsilon) ** GROWTH - LEAST, 1e-6)
+    now = ((past + stretch) ** (1 - DECAY) - (past + waits + stretch) ** (1 - DECAY)) / (DECAY - 1)
+    needed = (past[:, None] + waits[:, None] + _AHEAD + stretch) ** -DECAY
+    types = state.who.types()
+    shares = now / (now + ((needed @ _LATER.T) * types).sum(1))
+    return np.asarray(np.r_[max(shares[0], _as_well_known(state, types[0])), shares[1:]])
+
+
+def _as_well_known(state: UsersState, types: Floats) -> float:
+    """What newcomers pay if errors of their law and of the others' are to weigh the same in the whole."""
+    often = LONG_RUN * (1 - HAZARD)
+    back = float(types @ (often / (often + 2 * HAZARD)))
+    odds = np.sqrt(state.newcomers * back / max(1 - state.newcomers, 1e-3))
+    return float(odds / (1 + odds))

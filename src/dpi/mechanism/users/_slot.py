@@ -1,0 +1,260 @@
+"""One slot: count users, update their laws, release the PDF of all who are active.
+
+A pure function of a state and of sums after noise, so it is post-processing and costs no privacy. A slot that was not
+measured goes the same way, without sums: the picture is held, and its intervals grow.
+
+Sees sums after noise; no histogram, no user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpi.errors import StateError
+from dpi.exact.integers import Integers
+from dpi.mechanism.base import Estimate, Floats
+from dpi.mechanism.filtering._gaussians import Gaussians
+from dpi.mechanism.users._laws import BAND_OF, GROUP_OF, LawFilter, Reading, Seen
+from dpi.mechanism.users._season import Season, learn_phase, phase_activity, phase_profile
+from dpi.mechanism.users._state import UsersState
+from dpi.mechanism.users._who import Census, Sizes, Total
+
+FLOOR = 0.0005
+"""Uniform share of every release: nothing is impossible. Source: by definition; less than any error that is known."""
+SMOOTHING = 0.1
+"""Weight of a new slot in what payments go by: ten slots. Source: a prior."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """What the users of some classes paid together in each bin, plus Laplace noise of scale one."""
+
+    values: Floats
+    classes: Integers
+    shares: Floats
+    """What each class was asked for, …"""
+    part: float
+    """… and the part of it that this histogram got."""
+
+    @property
+    def group(self) -> int:
+        """Which histogram it is."""
+        return int(GROUP_OF[self.classes[0]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Heard:
+    """A histogram with what its users are expected to pay."""
+
+    sums: GroupSums
+    payments: Floats
+    """By law."""
+    squared: float
+    seen: Seen | None = None
+
+    @property
+    def users(self) -> float:
+        """Users of equal payments who would say as much."""
+        return float(self.payments.sum()) ** 2 / self.squared if self.squared > 0 else 0.0
+
+
+def close_slot(
+    state: UsersState, slot: int, epsilon: float, groups: Sequence[GroupSums]
+) -> tuple[UsersState, Estimate]:
+    """The next state, and the estimate of the slot."""
+    if any(one.values.shape != (state.bins,) or int(one.classes[-1]) >= state.classes for one in groups):
+        raise StateError("the measurement has another number of classes or bins than the state.")
+    if not state.known and not groups:
+        return state, _nothing(state.bins)
+    laws, census = LawFilter(state.laws), Census(state.who, epsilon)
+    elapsed = max(slot - state.slot, 1) if state.known else 1
+    phase, profile, activity = _enter(state.season, slot, laws)
+    expected = census.expect(elapsed, activity)
+    sizes = census.count([_total(one, expected, laws, epsilon) for one in groups])
+    by_law = _by_law(BAND_OF[: state.classes], sizes.users, max(laws.laws, 1))
+    heard = [_hear(one, sizes, laws, epsilon) for one in groups]
+    by_law = np.maximum(by_law, 1e-9)
+    if state.known:
+        laws.age(elapsed, by_law, _gone(state, sizes) if state.slots == 1 and laws.laws > 1 else None)
+    if not state.known:
+        laws.begin(groups[0].values, float(heard[0].payments.sum()), heard[0].squared)
+    else:
+        heard = [_observe(one, laws, by_law) for one in heard]
+    laws.normalise()
+    reading = laws.read(by_law)
+    if groups:
+        laws.population = _learn(laws, reading, sum(float(one.payments.sum()) for one in heard))
+    estimate = _release(laws, reading, by_law, sizes, heard, profile)
+    laws.level = np.maximum(estimate.pdf, 1e-3 / state.bins)
+    measured = state.measured.copy()
+    for one in groups:
+        measured[one.classes] = slot
+    away = np.maximum(slot - measured, 0.0) * (measured < slot) * sizes.users
+    waiting = float(sizes.users[measured < slot].sum())
+    estimate = replace(estimate, carried=min(waiting / sizes.total, 1.0), age=float(away.sum()) / max(waiting, 1e-9))
+    _move_up(laws, sizes, heard, census if state.known else None)
+    if profile is not None:
+        laws.season(1 / profile.mean)
+    season = _learn_season(state.season, phase, heard, census, sizes)
+    weight = max(1 / max(state.slots, 1), SMOOTHING)
+    users_per_bin = sizes.total / state.bins
+    share = float(sizes.users[0]) / sizes.total
+    after = UsersState(
+        slot=slot,
+        slots=state.slots + 1,
+        epsilon=epsilon,
+        laws=laws.sealed(),
+        who=census.sealed(),
+        season=season,
+        measured=measured,
+        users_per_bin=state.users_per_bin + (SMOOTHING if state.known else 1.0) * (users_per_bin - state.users_per_bin),
+        newcomers=state.newcomers + (weight * (share - state.newcomers) if state.known else 0.0),
+    )
+    return after, estimate
+
+
+def _by_law(laws: Integers, values: Floats, known: int) -> Floats:
+    """Sums over the classes of each law that is there; the last one takes what belongs to later ones."""
+    return np.bincount(np.minimum(laws, known - 1), values, minlength=known).astype(np.float64)
+
+
+def _nothing(bins: int) -> Estimate:
+    even = np.full(bins, 1 / bins)
+    return Estimate(even, even * (1 - even), np.ones(bins), float("nan"), float("nan"), carried=1.0)
+
+
+def _enter(season: Season, slot: int, laws: LawFilter) -> tuple[int, Gaussians | None, float]:
+    """The phase of a slot, its profile, and how active users are in it; laws are taken there."""
+    if not season.period:
+        return 0, None, 1.0
+    phase = slot % season.period
+    profile = phase_profile(season, phase)
+    laws.season(profile.mean)
+    return phase, profile, phase_activity(season, phase)
+
+
+def _total(one: GroupSums, expected: Sizes, laws: LawFilter, epsilon: float) -> Total:
+    """What a histogram's users pay together, with its variance: by the law that is expected, where that fits."""
+    plain, noise = float(one.values.sum()), 2.0 * one.values.size
+    each = epsilon * one.part * one.shares * expected.left[one.classes]
+    fitted = plain, noise
+    if laws.laws:
+        pays = np.maximum(expected.users[one.classes], 1e-6) * each
+        weights = _by_law(BAND_OF[one.classes], pays, laws.laws)
+        fitted = laws.fit(one.values, weights, one.group, float(each.max()))
+    if not (fitted[1] < noise and (fitted[0] - plain) ** 2 < 9 * noise):
+        fitted = plain, noise
+    return Total(one.classes, one.shares, one.part, *fitted)
+
+
+def _hear(one: GroupSums, sizes: Sizes, laws: LawFilter, epsilon: float) -> _Heard:
+    each = epsilon * one.part * one.shares * sizes.left[one.classes]
+    pays = sizes.users[one.classes] * each
+    count = max(laws.laws, 1)
+    by_law = _by_law(BAND_OF[one.classes], pays, count)
+    return _Heard(one, by_law, float(pays @ each))
+
+
+def _observe(one: _Heard, laws: LawFilter, by_law: Floats) -> _Heard:
+    if float(one.payments.sum()) < 1e-3:
+        return one
+    return replace(one, seen=laws.observe(one.sums.values, one.payments, one.squared, by_law, one.sums.group))
+
+
+def _learn(laws: LawFilter, reading: Reading, paid: float) -> Floats:
+    """The population of levels, from the messages of the best hypothesis."""
+    best = int(np.argmax(laws.log_weights.sum(0)))
+    reach = min(max(3 / max(paid, 1e-9), 1e-6), 1.0)
+    messages = Gaussians(reading.mean[best], reading.noise[best])
+    return reading.table.learned(messages, reading.read[best], reach=reach)
+
+
+def _release(
+    laws: LawFilter, reading: Reading, by_law: Floats, sizes: Sizes, heard: Sequence[_Heard], profile: Gaussians | None
+) -> Estimate:
+    """All who are active: what laws say of each part, and what was seen of those who were measured."""
+    bins, total = laws.bins, float(by_law.sum())
+    shift = (reading.read.mean - reading.mean) / reading.variance
+    levels = laws.mean + reading.towards * shift[..., None]
+    counts, variance, uniform = np.zeros(bins), np.zeros(bins), 0.0
+    group_of = laws.groups_of_laws()
+    for group in np.unique(group_of).tolist():
+        sized = np.where(group_of == group, by_law, 0.0)
+        users = float(sized.sum())
+        weights = laws.weights(group)
+        even_part = laws.evenness(group)
+        seen = next((one.seen for one in heard if one.sums.group == group), None)
+        measured = sum(float(sizes.users[one.sums.classes].sum()) for one in heard if one.sums.group == group)
+        if seen is not None and seen.users is not None and seen.variance is not None:
+            each, doubt = seen.users, seen.variance
+            # Even where all bins are alike, chance makes them unlike: what is known of these users is not made even.
+            even_part *= min(float(doubt.mean()) / max(float(each.mean()), 1e-9), 1.0)
+        else:
+            each = levels @ sized
+            doubt = users * total * reading.read.variance
+            doubt = doubt + np.clip(1 - measured / max(users, 1e-9), 0, 1) * np.maximum(each, 0.0)
+            if seen is not None:
+                each, doubt = each + seen.apart, doubt + np.maximum(seen.apart_variance, 0.0)
+        uniform += users / total * even_part
+        mean = weights @ each
+        counts += mean
+        variance += weights @ ((each - mean) ** 2 + doubt)
+    counts = np.maximum(counts, 0.0)
+    even = max(float(counts.sum()), 1e-9) / bins
+    variance += uniform * (1 - uniform) * (counts - even) ** 2
+    counts = (1 - uniform) * counts + uniform * even
+    pdf = (1 - FLOOR) * counts / counts.sum() + FLOOR / bins
+    variance = variance / total**2
+    best = int(np.argmax(laws.log_weights.sum(0)))
+    for classes, doubtful in sizes.doubts:
+        part = _by_law(BAND_OF[classes], sizes.users[classes], laws.laws)
+        if part.sum() > 0:
+            variance += doubtful / total**2 * (laws.mean[best] @ (part / part.sum()) - pdf) ** 2
+    if profile is not None:
+        variance += profile.variance * pdf**2
+    return Estimate(
+        pdf=pdf,
+        variance=np.clip(variance, 0.0, np.maximum(pdf * (1 - pdf), 0.0)),
+        skew=np.zeros(bins),
+        total=sizes.total,
+        total_variance=sizes.variance,
+    )
+
+
+def _gone(state: UsersState, sizes: Sizes) -> float:
+    """The part of the first slot's users who are not there in the second."""
+    return float(np.clip(1 - sizes.users[1] / max(state.who.usual, 1e-9), 0, 1))
+
+
+def _move_up(laws: LawFilter, sizes: Sizes, heard: Sequence[_Heard], census: Census | None) -> None:
+    """Who paid is in the next class, and from the last class of a law on in the next law."""
+    gone = census.gone() if census else np.zeros(sizes.users.size)
+    due = {m for one in heard for m in one.sums.classes.tolist()}
+    band = BAND_OF[: sizes.users.size]
+    for law in reversed(range(int(band[-1]))):
+        last = int(np.flatnonzero(band == law)[-1])
+        users = float(sizes.users[last])
+        if law >= laws.laws or last not in due or users < (0.05 if last and law + 1 == laws.laws else 1e-9):
+            continue
+        stock = float(sizes.stock[band == law + 1].sum())
+        laws.move_up(law, users / (users + stock), heard[0].seen if not law else None, users, float(gone[last]))
+
+
+def _learn_season(season: Season, phase: int, heard: Sequence[_Heard], census: Census, sizes: Sizes) -> Season:
+    """What a slot says of its phase."""
+    if not season.period or not heard:
+        return season
+    counts, users, noise = np.zeros(season.counts.shape[1]), 0.0, 0.0
+    for one in heard:
+        paid = float(one.payments.sum())
+        if paid <= 0:
+            continue
+        number, each = one.users, one.squared / paid
+        weight = number / (number + 2 * counts.size / each**2)
+        counts += weight / each * one.sums.values
+        users += weight * number
+        noise += 2 * (weight / each) ** 2
+    return learn_phase(season, phase, counts, users, noise, census.told)

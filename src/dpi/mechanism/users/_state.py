@@ -1,0 +1,137 @@
+"""What the estimator of users by class remembers between slots, and its bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TypeVar, get_type_hints
+
+import numpy as np
+
+from dpi.errors import StateError
+from dpi.files import refuse_newer
+from dpi.mechanism.base import Floats
+from dpi.mechanism.users._laws import Laws
+from dpi.mechanism.users._season import Season
+from dpi.mechanism.users._who import Who
+
+_MAGIC = b"dpi users 1\n"
+_DIGEST = 32
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, eq=False)
+class UsersState:
+    """Public: a function of measurements."""
+
+    slot: int
+    """The last one."""
+    slots: int
+    """How many there were."""
+    epsilon: float
+    """What an account holds at first."""
+    laws: Laws
+    who: Who
+    season: Season
+    measured: Floats
+    """The slot in which each class was measured last."""
+    users_per_bin: float
+    """Smoothed, as payments see it."""
+    newcomers: float
+    """Their share of active users, smoothed."""
+
+    @classmethod
+    def begun(cls, bins: int, classes: int, season: int) -> UsersState:
+        """Before anything was seen."""
+        return cls(
+            slot=-1,
+            slots=0,
+            epsilon=0.0,
+            laws=Laws.begun(bins),
+            who=Who.begun(classes),
+            season=Season.begun(season, bins),
+            measured=np.full(classes, -1.0),
+            users_per_bin=0.0,
+            newcomers=0.5,
+        )
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured."""
+        return self.slots > 0
+
+    @property
+    def bins(self) -> int:
+        """How many bins the domain has."""
+        return int(self.laws.level.size)
+
+    @property
+    def classes(self) -> int:
+        """Classes of users, newcomers included."""
+        return int(self.measured.size)
+
+
+def to_bytes(state: UsersState) -> bytes:
+    """The state, for storage: a digest of what follows it, a line of numbers and shapes, the arrays."""
+    numbers: list[object] = []
+    arrays: list[bytes] = []
+    for leaf in _leaves(state):
+        if isinstance(leaf, np.ndarray):
+            numbers.append([leaf.dtype.str, leaf.shape])
+            arrays.append(leaf.astype(leaf.dtype.newbyteorder("<"), copy=False).tobytes())
+        else:
+            numbers.append(leaf)
+    body = json.dumps(numbers).encode() + b"\n" + b"".join(arrays)
+    return _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+
+
+def holds(data: bytes) -> bool:
+    """Whether bytes say that they are such a state."""
+    return data.startswith(_MAGIC)
+
+
+def digested(data: bytes) -> int:
+    """How many first bytes of such a state end with the digest of all others; 0 of any other bytes."""
+    return len(_MAGIC) + _DIGEST if holds(data) else 0
+
+
+def from_bytes(data: bytes) -> UsersState:
+    """The state of `to_bytes`, bit for bit."""
+    refuse_newer(_MAGIC, data, "the state of the clocked ledger's estimator")
+    start = len(_MAGIC) + _DIGEST
+    digest, body = data[len(_MAGIC) : start], data[start:]
+    if not holds(data):
+        raise StateError("the state was not written by this version of the clocked ledger's estimator.")
+    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
+        raise StateError("the state of the clocked ledger's estimator is damaged: its checksum is wrong.")
+    line, _, rest = body.partition(b"\n")
+    return _build(UsersState, _read(json.loads(line), rest))
+
+
+def _read(numbers: list[object], rest: bytes) -> Iterator[object]:
+    at = 0
+    for number in numbers:
+        if not isinstance(number, list):
+            yield number
+            continue
+        kind, shape = np.dtype(number[0]), tuple(number[1])
+        size = int(np.prod(shape))
+        yield np.frombuffer(rest, kind, size, at).reshape(shape)
+        at += size * kind.itemsize
+
+
+def _leaves(value: object) -> list[object]:
+    found: list[object] = []
+    for field in fields(value):  # type: ignore[arg-type]
+        leaf = getattr(value, field.name)
+        found += _leaves(leaf) if is_dataclass(leaf) else [leaf]
+    return found
+
+
+def _build(kind: type[Part], leaves: Iterator[object]) -> Part:
+    if not is_dataclass(kind):
+        return next(leaves)  # type: ignore[return-value]
+    hints = get_type_hints(kind)
+    return kind(**{field.name: _build(hints[field.name], leaves) for field in fields(kind)})
