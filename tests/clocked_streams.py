@@ -1,8 +1,8 @@
-"""Short seeded populations, and how the estimator by class does on them, for tests/mechanism/cells/test_estimate.py.
+"""Short seeded populations, and how the estimator by class does on them, for tests/mechanism/users/test_slot.py.
 
     PYTHONPATH=src python tests/clocked_streams.py [--write]
 
-prints one row a stream; `--write` stores them in tests/mechanism/cells/guard.json, which the guard compares with.
+prints one row a stream; `--write` stores them in tests/mechanism/users/guard.json, which the guard compares with.
 Rewrite it in the commit that means to change them, and say why there. They are the streams of
 benchmarks/populations.py, cut short.
 """
@@ -39,7 +39,7 @@ import populations as made  # noqa: E402
 
 clocked = benchmark("clocked")
 sys.path.remove(str(BENCHMARKS))
-STORED = HERE / "mechanism" / "cells" / "guard.json"
+STORED = HERE / "mechanism" / "users" / "guard.json"
 
 
 @dataclass(frozen=True)

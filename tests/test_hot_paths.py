@@ -107,8 +107,8 @@ def slot_of(store: dpi.MemoryStore | Path) -> Path_:
     return released
 
 
-def cells(_: Path) -> Path_:
-    """A slot in memory: the estimator of the classes is most of it."""
+def by_class(_: Path) -> Path_:
+    """A slot in memory: the estimator of users by class is most of it."""
     return slot_of(dpi.MemoryStore(bytes(32)))
 
 
@@ -147,8 +147,8 @@ FIGURES: dict[Callable[[Path], Path_], tuple[int, int]] = {
     ndjson: (21, 3_320_519),
     iso_times: (117, 2_164_473),
     estimator: (599, 3_619_848),
-    cells: (1500, 658_390),
-    sqlite: (2052, 657_377),
+    by_class: (1_091, 1_118_381),
+    sqlite: (1517, 1_674_606),
     chain: (9, 8_692),
     identity: (42, 958_483),
     admission: (67, 2_764_180),
@@ -219,10 +219,10 @@ def test_a_loop_over_rows_and_a_copy_are_noticed() -> None:
 
 CALLS = {
     # (bins, users, durable): calls of functions of ours in a slot
-    (10, 100, False): 726,
-    (100, 500, False): 739,
-    (1000, 500, False): 816,
-    (100, 500, True): 1027,  # the witness of a store in a file: 180
+    (10, 100, False): 482,
+    (100, 500, False): 494,
+    (1000, 500, False): 488,
+    (100, 500, True): 743,  # the witness of a store in a file: 180
 }
 PATHS = {
     # calls of one function in a slot, of 100 bins in a file
@@ -232,9 +232,9 @@ PATHS = {
     ("budget/account_table.py", "get"): 4,
     ("budget/account_table.py", "find"): 5,
     ("budget/adaptive_allocation.py", "_read"): 1.2,  # also what the witness is told
-    ("mechanism/cells/_sizes.py", "regress_rates"): 1,
-    ("mechanism/filtering/_population.py", "_locate"): 2.3,
-    ("mechanism/filtering/laplace_gauss.py", "score_evidence"): 2.4,
+    ("mechanism/users/_who.py", "_solve"): 0.6,
+    ("mechanism/filtering/_population.py", "_locate"): 5.3,
+    ("mechanism/filtering/laplace_gauss.py", "score_evidence"): 8.2,
     ("store/_sqlite.py", "rows"): 21.2,
     ("store/_sqlite.py", "execute"): 15.4,
 }

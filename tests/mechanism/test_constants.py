@@ -1,4 +1,4 @@
-"""Constants of the boosted mechanism, and of the clocked ledger's estimator, say where they come from."""
+"""Constants of the boosted mechanism, and of the estimator of users by class, say where they come from."""
 
 import ast
 import re
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import dpi.mechanism.boosted
-import dpi.mechanism.cells
 import dpi.mechanism.filtering
+import dpi.mechanism.users
 
 ROOT = Path(__file__).parent.parent.parent
-ROOMS = (dpi.mechanism.boosted, dpi.mechanism.cells, dpi.mechanism.filtering)
+ROOMS = (dpi.mechanism.boosted, dpi.mechanism.filtering, dpi.mechanism.users)
 FILES = sorted(path for room in ROOMS for path in Path(room.__file__).parent.glob("*.py"))
 FORMAT = {"_MAGIC", "_VIEWS_MAGIC", "_DIGEST", "_LINE"}
 """Of stored bytes: nothing is estimated with them."""

@@ -84,6 +84,21 @@ def test_by_the_clock_it_is_said_who_is_due_and_when(slots) -> None:
         assert stream._accounts.payments(_users(["ada"]), stream.next_slot, "visits")[0] > paid[0]
 
 
+def test_a_share_that_was_not_asked_for_yet_is_not_foretold() -> None:
+    """Before the first slot that is known which newcomers pay; what others will be asked for, nobody knows."""
+    stream, store, _ = played(0)
+    found = told(store)
+    assert found.next_slots[0].cost == found.new_user.cost == stream.release(["ada"], ["a"]).epsilon == 0.5
+    old = told(store)
+    assert (old.old_user.payments, old.old_user.cost) == (1, None)
+    assert "pays what is asked then in slot" in " ".join(old.sentences)
+    while stream.next_slot <= old.old_user.slot:
+        last = stream.release(["ada"], ["a"])
+    asked = {due["class"]: due["epsilon"] for due in last.certificate["classes"]}
+    assert told(store).old_user.payments == 2
+    assert told(store).old_user.cost == asked[2]
+
+
 def test_quotas_are_told_and_costs_are_of_what_a_stream_holds() -> None:
     """A stream with a quota pays from that; one without, from what quotas leave."""
     options = {"domain": DOMAIN, "epsilon": 1, "slot": "1h", "start": "2026-01-01", "store": dpi.MemoryStore()}

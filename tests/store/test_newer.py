@@ -12,9 +12,9 @@ from dpi.certificates.chain import Head, extend
 from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import StateError
 from dpi.files import read_sealed, seal_of
+from dpi.mechanism import users
 from dpi.mechanism.boosted import _state as boosted
 from dpi.mechanism.boosted import _state as views
-from dpi.mechanism.cells import _state as cells
 from dpi.release import Release, from_frame, to_frame
 from dpi.store.folder import Layout
 from dpi.store.witness import Seen
@@ -63,7 +63,7 @@ READ = {
     "a layout": lambda _: Layout.from_json(json.dumps(LAYOUT | {"flavour": 1})),
     "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 1\n", b"dpi saved 2\n")),
     "a state of the boosted mechanism": lambda _: boosted.state_from_bytes(b"dpi boosted state 2\n" + bytes(64)),
-    "a state by class": lambda _: cells.from_bytes(b"dpi cells state 2\n" + bytes(64)),
+    "a state by class": lambda _: users.from_bytes(b"dpi users 2\n" + bytes(64)),
     "a state of partitions": lambda _: views.views_from_bytes(None, b"dpi rotating state 2\n" + bytes(64)),
 }
 DAMAGED = {

@@ -34,6 +34,7 @@ def stream(**options):
         {"accumulate": dpi.stream.PrefixTree("0.01")},
         {"compression": dpi.histogram.truncate(2, KEY)},
         {"domain": dpi.Categories([str(number) for number in range(9_998)])},
+        {"domain": dpi.Hashed(10_000, KEY)},
     ],
 )
 def test_users_are_measured_by_class_where_nothing_else_is_said(options):
@@ -42,15 +43,6 @@ def test_users_are_measured_by_class_where_nothing_else_is_said(options):
     assert opened.setting.policy == dpi.budget.clocked()
     assert opened.setting.classes == 21
     assert "classes" in opened.release([], []).certificate
-
-
-def test_a_huge_domain_without_order_has_fewer_classes():
-    """Blocks of it tell nothing; and its state stays below 20 MB."""
-    opened = stream(domain=dpi.Hashed(10_000, KEY))
-    assert opened.setting.policy == dpi.budget.clocked(12)
-    assert opened.setting.classes == 13
-    mechanism = dpi.Boosted()
-    assert len(mechanism.to_bytes(mechanism.initial(dpi.Hashed(19_999, KEY), classes=6))) < 20e6
 
 
 def test_a_declared_season_is_learned_by_class():

@@ -130,16 +130,18 @@ def grains_of(crowd: Played, counts: Integers) -> tuple[Integers, list[int]]:
 
 
 def test_each_user_is_in_one_class_with_at_most_one_unit() -> None:
-    """What enters a class's histogram is what its users are billed for, and no bin gives more than it has."""
+    """What enters a histogram is what the users of its classes are billed for, and no bin gives more than it has."""
     crowd = Played(open_stream("ledger", Categories(range(BINS), other=None), 1, seed=0), churn=0.2)
-    most = 0
-    for counts in slots(20):
+    most, every = 0, [*slots(30)]
+    for counts in every[:10]:
+        crowd.release(counts)
+    for counts in every[10:]:
         grains, due = grains_of(crowd, counts)
         most = max(most, sum(billed > 0 for billed in due))
         assert (grains.sum(axis=0) <= counts * GRAINS).all()
         light = crowd._cohorts.sizes.sum()  # cohorts that count as one: less than a grain for each user
         assert np.abs(grains.sum(axis=1) - due).max() <= light
-    assert most > 3
+    assert most > 1
 
 
 def test_values_are_dealt_to_classes_at_random() -> None:

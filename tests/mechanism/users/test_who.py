@@ -1,0 +1,125 @@
+"""Numbers of users by class, from what users of some classes pay together."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+from clocked_users import play
+from dpi.mechanism.users import _who as who
+from dpi.mechanism.users._types import HAZARD, TYPES, by_type
+
+BINS = 4
+
+
+def regression(seed, rows, size):
+    """A matrix and a target of a least-squares problem, and its weights by scipy."""
+    rng = np.random.default_rng(seed)
+    design, seen = rng.normal(size=(rows, size)) + 0.5, rng.normal(size=rows)
+    return design.T @ design, design.T @ seen, nnls(design, seen)[0]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.booleans())
+def test_solve_positive_is_least_squares_without_negative_weights(seed, size, warm):
+    """The same as scipy's, from any start: nothing negative, nothing that could be less."""
+    matrix, target, best = regression(seed, 2 * size + 5, size)
+    found = who.solve_positive(matrix, target, np.ones(size) if warm else np.zeros(size))
+    assert found == pytest.approx(best, abs=1e-6)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6))
+def test_solve_positive_holds_for_many_more_weights_than_sums(seed):
+    """With a pull to a prior, as it is used: slopes are zero where a weight is positive, and positive elsewhere."""
+    rng = np.random.default_rng(seed)
+    size = 3 * TYPES
+    design = rng.exponential(size=(30, size)) * 10.0 ** rng.uniform(-2, 2, size)
+    matrix = design.T @ design + np.eye(size)
+    target = design.T @ rng.exponential(size=30) * 3 + rng.dirichlet(np.full(size, 0.1))
+    found = who.solve_positive(matrix, target, np.ones(size))
+    slope = matrix @ found - target
+    close = 1e-6 * (1 + np.abs(target))
+    assert (found >= 0).all()
+    assert (slope >= -close).all()
+    assert (np.abs(slope[found > 0]) <= close[found > 0]).all()
+
+
+def active(rng, users, rate):
+    """Those of some users who are active in a slot, each by chance."""
+    return users[rng.random(users.size) < rate]
+
+
+def visits(slots, count, rate, passing=0, seed=0):
+    """So many users who stay, active at a rate, and passers-by who come once."""
+    rng = np.random.default_rng(seed)
+    for slot in range(slots):
+        users = np.r_[active(rng, np.arange(count), rate), count + slot * passing + np.arange(passing)]
+        yield users, rng.integers(0, BINS, users.size)
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.65, 1.0])
+def test_users_of_one_type_are_counted(rate):
+    """3,000 who stay for ever: in the second half of sixty slots the number is off by less than a tenth on average."""
+    slots = list(visits(60, 3000, rate))
+    totals = np.array([estimate.total for _, estimate in play(slots, BINS)])
+    truth = np.array([users.size for users, _ in slots])
+    assert np.abs(totals / truth - 1)[30:].mean() < 0.1
+
+
+def test_where_nobody_returns_nobody_is_expected():
+    """1,000 passers-by in every slot: no more than one in twenty of those who are counted is said to have returned."""
+    for number, (_, estimate) in enumerate(play(list(visits(40, 0, 0.0, passing=1000)), BINS)):
+        if number >= 8:
+            assert estimate.total == pytest.approx(1000, rel=0.05)
+            assert estimate.carried < 0.05
+
+
+def test_regulars_among_passers_by_are_not_lost():
+    """500 who are always there, among 1,000 passers-by of each slot: they are still counted after sixty slots."""
+    totals = [estimate.total for _, estimate in play(list(visits(60, 500, 1.0, passing=1000)), BINS)]
+    assert np.mean(totals[30:]) == pytest.approx(1500, rel=0.1)
+
+
+def test_totals_lie_in_their_intervals():
+    """For each of these populations, at least nine of ten numbers within two deviations."""
+    for count, rate, passing in ((2000, 0.5, 0), (0, 0.0, 1000), (1000, 0.9, 300)):
+        slots = list(visits(60, count, rate, passing, seed=5))
+        inside = [
+            abs(estimate.total - users.size) <= 2 * estimate.total_variance**0.5 + 0.5
+            for (_, estimate), (users, _) in zip(play(slots, BINS), slots, strict=True)
+        ]
+        assert np.mean(inside) >= 0.9
+
+
+def test_nobody_is_lost_between_classes():
+    """Whoever pays goes on: of one type, users of all classes together leave by its hazard alone."""
+    expected, entered = np.zeros(TYPES), 0.0
+    before = who.Who.begun(9)
+    for state, _ in play(list(visits(30, 800, 0.8, passing=50)), BINS):
+        everybody = by_type(state.who.users.sum((0, 1)))
+        entered = float(everybody[0])  # of the type that comes once only newcomers of this slot are left
+        expected = expected * (1 - HAZARD) + entered
+        assert everybody == pytest.approx(expected, rel=1e-9)
+        assert (state.who.left <= state.who.users + 1e-9).all()
+        assert state.who.slots == before.slots + 1
+        before = state.who
+    assert entered > 0
+
+
+def test_weights_are_shares_of_types():
+    """Of every member and cohort: nothing negative, a sum of one; and so are the types of each class."""
+    *_, (state, _) = play(list(visits(40, 800, 0.8, passing=100)), BINS)
+    assert (state.who.weights >= 0).all()
+    assert state.who.weights.sum(2) == pytest.approx(np.ones(state.who.weights.shape[:2]), abs=1e-2)
+    assert state.who.types().sum(1) == pytest.approx(np.ones(9))
+    assert len(state.who.weights) == who.MEMBERS
+
+
+def test_hypotheses_are_told_apart():
+    """Where nobody returns that hypothesis leads; where all do it has lost."""
+    *_, (passing, _) = play(list(visits(30, 0, 0.0, passing=1000)), BINS)
+    *_, (staying, _) = play(list(visits(30, 1000, 0.9)), BINS)
+    assert passing.who.log_hypotheses.argmax() == who.NOBODY
+    assert staying.who.log_hypotheses.argmin() == who.NOBODY
