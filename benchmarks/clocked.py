@@ -27,10 +27,10 @@ from statistics import NormalDist
 import numpy as np
 
 import dpi
-from dpi.budget.classes import level
-from dpi.mechanism import cells
+from dpi.budget.classes import Asked
+from dpi.mechanism import users as estimator
 from dpi.mechanism.base import Estimate, Floats
-from dpi.mechanism.cells import ClassCounts
+from dpi.mechanism.users import GroupSums, UsersState
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from populations import STREAMS, Population, Slot
@@ -41,35 +41,31 @@ BASELINES = Path("out/populations.json")
 
 @dataclass
 class Accounts:
-    """What every user has left, as a share of ε, and the number of their payments; `most` is the public bound of it."""
+    """What every user has left, as a share of ε, and the number of their payments."""
 
     rng: np.random.Generator
     epsilon: float
     left: Floats = field(default_factory=lambda: np.ones(0))
     payments: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    most: Floats = field(default_factory=lambda: np.r_[1.0, np.zeros(TOP)])
 
-    def measure(self, slot: Slot, bins: int, shares: list[float]) -> tuple[ClassCounts, ...]:
-        """The due classes' noisy histograms."""
+    def measure(self, slot: Slot, bins: int, asked: Asked) -> list[GroupSums]:
+        """What users of the due classes pay in each bin, with noise."""
         more = int(slot.users.max(initial=0)) + 1 - self.left.size
         if more > 0:
             more += self.left.size
             self.left = np.r_[self.left, np.ones(more)]
             self.payments = np.r_[self.payments, np.zeros(more, np.int64)]
-        classes, left = np.minimum(self.payments[slot.users], TOP), self.left[slot.users]
+        member, left = np.minimum(self.payments[slot.users], TOP), self.left[slot.users]
         result = []
-        for m, share in enumerate(shares):
-            most = float(self.most[m]) or 1.0
-            weight = np.where(classes == m, left / most, 0.0)
-            noise = 1 / (self.epsilon * share * most)
-            counts = np.bincount(slot.bins, slot.share * weight[slot.row], minlength=bins)
-            result.append(ClassCounts(counts + self.rng.laplace(0, noise, bins), noise, share, most))
-            paying = slot.users[classes == m]
-            self.left[paying] *= 1 - share
-            self.payments[paying] += 1
-        for m in reversed(range(len(shares))):
-            self.most[min(m + 1, TOP)] = max(self.most[min(m + 1, TOP)], (1 - shares[m]) * self.most[m])
-        return tuple(result)
+        for group in asked:
+            classes, shares = np.array([m for m, _ in group]), np.array([float(share) for _, share in group])
+            share = np.bincount(classes, shares, minlength=TOP + 1)[member]
+            paid = self.epsilon * share * left
+            sums = np.bincount(slot.bins, slot.share * paid[slot.row], minlength=bins) + self.rng.laplace(0, 1, bins)
+            result.append(GroupSums(sums, classes, shares, 1.0))
+            self.left[slot.users] *= 1 - share
+            self.payments[slot.users] += share > 0
+        return result
 
 
 def divergence(truth: Floats, guess: Floats) -> float:
@@ -102,14 +98,14 @@ def play(population: Population, seed: int, epsilon: float = EPSILON) -> Score:
     """The clocked ledger on a population."""
     bins = population.domain.size
     accounts, score = Accounts(np.random.default_rng(seed + 77), epsilon), Score()
-    state = cells.initial(bins, TOP + 1, population.season or 0)
+    state = UsersState.begun(bins, TOP + 1, population.season or 0)
     for number, slot in enumerate(population.slots):
         begin = time.process_time()
-        shares = cells.shares(state, level(number, TOP) + 1)
+        asked = estimator.ask(state, number)
         chosen = time.process_time() - begin
-        counts = accounts.measure(slot, bins, [float(share) for share in shares])
+        groups = accounts.measure(slot, bins, asked)
         begin = time.process_time()
-        state, estimate = cells.measured(state, number, counts)
+        state, estimate = estimator.close_slot(state, number, epsilon, groups)
         score.seconds.append(chosen + time.process_time() - begin)
         score.add(slot.histogram(bins), estimate)
     return score
