@@ -166,6 +166,7 @@ class Census:
         self._log, self._turn, self._inflow, self._usual = who.log_hypotheses, who.turn, who.inflow, who.usual
         self._shares = _member_weights(self._log)
         self._first, self._common, self._missed = who.first, who.common, who.missed
+        # Public: it perturbs fits to sums after noise. The noise of the promise comes from `dpi.noise`.
         self._random = np.random.Generator(np.random.Philox(who.slots))
         self._classes = who.users.shape[1]
         self.told: Floats = np.zeros(2)
