@@ -201,7 +201,7 @@ class Census:
             self._begin_cohort()
         later = NEXT if slots == 1 else np.linalg.matrix_power(NEXT, slots)
         self._users, self._left = self._users @ later, self._left @ later
-        self._log_odds = float(np.log(max(activity, 1e-3)))
+        self._activity, self._log_odds = activity, float(np.log(max(activity, 1e-3)))
         self._active = more_active(self._log_odds)
         self._present, self._holding = by_type(self._users * self._active), by_type(self._left * self._active)
         return self._sized(self._by_class(self._present), self._inflow.expected, 0.0, ())
@@ -332,7 +332,7 @@ class Census:
         apart, variance = (seen - foreseen) / foreseen, (foreseen + doubt) / foreseen**2
         weight = ((usual + 0.0025) / (usual + 0.0025 + variance)) ** 2
         self._common = 0.99 * self._common + weight * np.array([min(apart**2 - variance, 0.25), 1.0])
-        self.told = np.array([1 + apart, 1.0]) / (variance + usual)
+        self.told = np.array([(1 + apart) * self._activity, 1.0]) / (variance + usual)
         gain = usual / (usual + variance)
         return float(np.clip(gain * apart, -0.5, 1.0)), usual * (1 - gain)
 
