@@ -83,7 +83,10 @@ def test_a_connection_is_kept_for_a_while_after_an_answer(found):
     with connect(found) as connection:
         for _ in range(5):
             connection.sendall(ASK + b"\r\n")
-            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            answer = connection.recv(1 << 16)
+            while not answer.endswith(b"}"):  # head and body may come one after the other
+                answer += connection.recv(1 << 16)
+            assert answer.startswith(b"HTTP/1.1 200")
             time.sleep(0.4)  # longer than the limit in all, never between two
         assert ended(connection) == b""
 
