@@ -439,8 +439,9 @@ def _widening(missed: float, looks: float) -> float:
     """By what the members' variances grow.
 
     What all members have in common, the grid of types and the prior, is taken to be as uncertain as what they differ
-    in: twice. Their scale is known from so many looks, and Student's law has longer tails: its quantile over the normal
-    one is 1 + (z² + 1)/4ν for ν degrees, of which there are at least two.
+    in: twice. That is a guess, made after intervals without it were seen to be too narrow. Their scale is known from so
+    many looks, and Student's law has longer tails: its quantile over the normal one is 1 + (z² + 1)/4ν for ν degrees,
+    of which there are at least two.
     """
     longer = 1 + 1.21 / max(looks, 2.0)
     return 2 * max(missed / looks, 1.0) * longer**2
