@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -226,6 +228,46 @@ def test_a_ledger_is_charged_for_all_of_its_streams(paths, monkeypatch) -> None:
         assert opened[0]._accounts.remaining(pl.Series(["nobody yet"]), 3)[0] <= 1 - 3 * 0.3 + 1e-9
         for again in opened:
             go_on(again, range(again.next_slot, 6))
+        assert verify(store).problems == ()
+        assert check_accounts(store) == ()
+    assert max(truth.units.values()) <= 2**40
+
+
+@dataclass(frozen=True)
+class LaterPaysMore(ClassSums):
+    """Three payments of next to nothing, and then next to all that is left."""
+
+    def ask(self, state, slot):
+        """Return all classes, each in a group of its own."""
+        return tuple([((m, Fraction(4095 if m == 3 else 1, 4096)),) for m in range(state.classes)])
+
+
+def test_a_copy_that_lacks_no_slot_of_a_stream_changes_its_classes_too(paths, monkeypatch) -> None:
+    """A copy of a way that was left goes on: it lacks slots of one stream, and has another class in the other."""
+    truth = Truth(monkeypatch)
+
+    def release(store, name, slots, user):
+        opened = by_class(store, name, mechanism=LaterPaysMore())
+        for slot in slots:
+            opened.release([user], ["DE"], slot=slot)
+
+    with paths.open() as store:
+        release(store, "other", range(1), "somebody")
+        release(store, "own", range(1), "somebody")
+        paths.copy("newcomer")
+        release(store, "own", range(1, 4), "user")
+        paths.copy("third class")
+    paths.put_back("newcomer")
+    with paths.open(charge_lost=True) as store:
+        release(store, "other", range(1, 4), "somebody")
+        paths.copy("newcomer again")
+    paths.put_back("third class")  # lacks slots of "other" alone
+    with paths.open(charge_lost=True) as store:
+        assert store.witness.read().restored["own"] == [3]
+        release(store, "own", range(4, 5), "user")  # pays nearly all
+    paths.put_back("newcomer again")  # has no payment of this user
+    with paths.open(charge_lost=True) as store:
+        release(store, "own", range(5, 10), "user")
         assert verify(store).problems == ()
         assert check_accounts(store) == ()
     assert max(truth.units.values()) <= 2**40

@@ -208,16 +208,18 @@ class Bounds:
         largest = _larger(self.largest, steps)
         return replace(begun, left=tuple(left), spent=tuple(spent[:reached]), largest=largest), groups
 
-    def after_lost(self, slots: Sequence[int], largest: Sequence[int], restored: Sequence[int] = ()) -> Bounds:
+    def after_lost(self, slots: range, largest: Sequence[int], restored: Sequence[int] = ()) -> Bounds:
         """The bounds after slots whose payments no account remembers: nobody changed class, everybody paid the most.
 
         Of these slots only the largest shares are known, in steps, and after which of them an old copy went on before
         this one. A user of class m who had spent s then counts as one who has spent s + `most_taken`, which does not
-        fall in s either.
+        fall in s either. Where only slots of other streams were lost, a copy of an abandoned branch may still know users
+        in other classes than they were in last: that it went on is recorded all the same.
         """
+        again = tuple(sorted({*self.restored, *restored, slots.stop - 1}))
+        if not slots:
+            return replace(self, largest=_larger(self.largest, largest), restored=again)
         lost = [*slots]
-        if not lost:
-            return self
         begun = self._entered(lost[-1])
         if begun.epoch != self.epoch and self.epoch is not None and begun.epoch is not None:
             # What was lost of the epochs before may have cost all of each.
@@ -225,7 +227,6 @@ class Bounds:
         lost = [slot for slot in lost if self._epoch(slot) == begun.epoch]
         here = np.array(begun.spent, dtype=np.int64)
         taken = most_taken(np.arange(here.size), self.epsilon - here, lost, largest, self.top, restored)
-        again = tuple(sorted({*self.restored, *restored, slots[-1]}))
         said = [int(units) for units in here + taken]
         # The first of these slots may have been paid for, so that some were a class further on than was said.
         spent = tuple(max(pair) for pair in zip(said, [0, *said], strict=False))
