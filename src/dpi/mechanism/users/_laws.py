@@ -25,7 +25,7 @@ import numpy as np
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.filtering._gaussians import Gaussians
-from dpi.mechanism.filtering._population import Readout, initial_population
+from dpi.mechanism.filtering._population import WIDTH, Readout, grid_levels, initial_population
 from dpi.mechanism.filtering.laplace_gauss import fisher_information, score_evidence
 from dpi.mechanism.users import _counts
 
@@ -38,9 +38,9 @@ others would drown. Source: docs/estimator.md, Payments."""
 DRIFTS = (0.003, 0.03)
 """Steps by which log-levels move in a slot: hardly in a season, or in a month. Source: a prior; a factor of ten
 apart."""
-RESTART, RESTARTED = 0.02, 0.3
-"""Prior odds that all bins have moved since the last measurement, and by which part of their levels. Source: by
-trial, on random worlds and short streams: once in fifty measurements, as much as a hundred slots of the faster walk."""
+RESTART, RESTARTED = 0.004, 0.3
+"""Prior odds that all bins have moved since the last measurement, and by which part of their levels. Source: a prior;
+once in some hundred measurements, as much as a hundred slots of the faster walk."""
 PATIENCE = 0.7
 """Prior weight of a drift against the next slower one. Source: a prior; docs/estimator.md, What was tried."""
 STAY, MOVE, HABIT = KINDS = (0, 1, 2)
@@ -59,13 +59,13 @@ RETURN = 0.01
 """Share of weight that flows back to the prior with a clear measurement: a regime lasts a hundred. Source: a prior."""
 JUMP = 0.01
 """Prior odds that some bin is drawn anew between two measurements. Source: a prior; once in a hundred."""
-FAINTEST = 1e-3
-"""What is less likely than this is left out. Source: by calculation; it changes nothing that is released."""
+TOGETHER = 0.5
+"""How likely what all bins, or one, are seen to do in one histogram is done by everybody. Source: a prior."""
+FAINTEST = 0.01
+"""A restart or a jump that is less likely is left out: a sum of what hardly ever happens would be noise for a law that
+never moves. Source: a prior; one in a hundred."""
 UNIFORM = 0.2
 """Prior weight of the law that all bins are alike, which wins where nothing stands out from noise. Source: a prior."""
-SILENT = 10.0
-"""Prior odds, times the width of the alternatives in deviations, that sums of the first slot are noise if neither their
-total nor their squares stand out. Source: by trial, 10 and 100: two deviations make it even."""
 LEAST = 0.02
 """A bin's expectation is no less than this share of its level. Source: by calculation; a level is positive."""
 LEAST_FITTED, MISFIT, OUTLIER = 0.05, 0.1, 20.0
@@ -161,7 +161,7 @@ class LawFilter:
         self.mean, self.covariance = laws.mean.astype(np.float64), laws.covariance.astype(np.float64)
         self.log_weights, self.uniform = laws.log_weights.copy(), laws.uniform.copy()
         self.population, self.level, self.noisy = laws.population, laws.level, laws.noisy.astype(np.float64)
-        self.bins, self.new, self._silent = laws.level.size, not laws.known, 1.0
+        self.bins = laws.level.size
         self._table: Readout | None = None
         self.laws = int(laws.mean.shape[2])
         """How many there are so far."""
@@ -185,22 +185,17 @@ class LawFilter:
 
     def evenness(self, group: int) -> float:
         """How likely all bins are alike, for the users of one histogram, by what was compared so far."""
-        return self._silent if self.new else float(1 / (1 + np.exp(-self.uniform[group])))
+        return float(1 / (1 + np.exp(-self.uniform[group])))
 
     def begin(self, sums: Floats, payments: float, squared: float) -> None:
         """The law of the first slot's users: all that is known is what was measured."""
-        # Nothing was foreseen that sums could be compared with. They say nothing if neither their total nor their
-        # squares stand out from noise, whose sums of k have variances 2·k and 20·k; and bins are not alike if squares
-        # around the mean stand out from noise and chance.
-        total, each = float(sums.sum()), squared / max(payments, 1e-9)
-        around = float(np.square(sums - total / self.bins).sum())
-        squares = around + total**2 / self.bins - 2 * self.bins
-        out = max(total, 0.0) ** 2 / (2 * self.bins) + max(squares, 0.0) ** 2 / (20 * self.bins)
-        odds = np.log(SILENT) - 0.5 * out
-        expected = 2 * self.bins + each * max(total, 0.0)
-        apart = max(around - expected, 0.0) ** 2 / (20 * self.bins + 2 * (expected - 2 * self.bins) ** 2 / self.bins)
-        self._silent = float(1 / (1 + np.exp(-max(odds, -50.0))))
-        self.uniform[0] = max(np.log(UNIFORM / (1 - UNIFORM)) - 0.5 * apart, odds, -40.0)
+        each, levels = squared / max(payments, 1e-9), grid_levels(self.bins)
+        ahead = payments * levels
+        spread = each * ahead + (WIDTH * ahead) ** 2
+        density = np.asarray(score_evidence(sums[:, None] - ahead, spread, 1.0).log_density, dtype=np.float64)
+        apart = float(np.logaddexp.reduce(density + np.log(self.population), axis=1).sum())
+        apart *= 1 - 1 / self.bins  # levels sum to one
+        self.uniform[:1] = np.clip(self.uniform[0] + self._even(sums, payments, each) - apart, -40.0, 40.0)
         users = max(payments, 0.5 * np.sqrt(2 * self.bins))
         variance = (2 + squared / max(payments, 1e-9) * np.maximum(sums, 0)) / users**2
         self.mean = np.repeat((sums / users)[None, :, None], HYPOTHESES, 0)
@@ -291,8 +286,10 @@ class LawFilter:
             np.where(jumped > FAINTEST, jumped, 0.0) * anew,
         )
         if all_bins.any() or one_bin.any():
-            self.covariance += ((all_bins + one_bin) / whole**2)[..., None, None] * np.outer(seen, seen)
-            self.covariance += (one_bin / whole**2)[..., None, None] * np.diag(~seen)
+            here = np.outer(seen, seen)
+            self.covariance += (all_bins / whole**2)[..., None, None] * (here + TOGETHER * (1 - here))
+            others = (1 - TOGETHER) * (here + np.diag(~seen))
+            self.covariance += (one_bin / whole**2)[..., None, None] * (TOGETHER + others)
             gain = _dot(self.covariance, payments)
             spread, doubt = _dot(gain, payments), doubt + all_bins + one_bin
             self.noisy *= reading.variance / self._doubt(sizes)
@@ -327,10 +324,7 @@ class LawFilter:
         weights = self.weights(group)
         best = float(evidence.max())
         mixed = best + float(np.log(weights @ np.exp(evidence - best)))
-        even = whole / self.bins
-        alike = float(
-            np.sum(score_evidence(sums - even, np.full(self.bins, each * even), 1.0).log_density, dtype=float)
-        )
+        alike = self._even(sums, whole, each)
         signal = whole * (weights @ levels)
         clear = -float(np.expm1(-0.5 * signal @ signal))
         odds = np.clip(self.uniform[group] + alike - mixed, -40.0, 40.0)
@@ -339,6 +333,11 @@ class LawFilter:
         log = self.log_weights[group] + clear * (evidence - best)
         weights = np.exp(np.maximum(log - log.max(), -40.0))
         self.log_weights[group] = np.log((1 - RETURN * clear) * weights / weights.sum() + RETURN * clear * _PRIOR)
+
+    def _even(self, sums: Floats, whole: float, each: float) -> float:
+        """Log density of sums if all bins are alike."""
+        even = whole / self.bins
+        return float(np.sum(score_evidence(sums - even, np.full(self.bins, each * even), 1.0).log_density, dtype=float))
 
     def normalise(self) -> None:
         """Every law sums to one: bins share what is missing by their variances."""

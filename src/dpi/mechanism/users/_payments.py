@@ -32,8 +32,9 @@ LONGEST = 3
 FIRST = Fraction(1, 2)
 """What users of the first slot pay, of whom nothing is known. Source: by calculation; the geometric mean of what one
 pays who comes once and one who stays."""
-MOST = 0.85
-"""Nobody is asked for more, so that who returns is always heard. Source: the rule of the clocked ledger."""
+MOST, RETURNING = 0.85, 0.5
+"""No newcomer is asked for more, so that who returns is always heard; nor who has returned, who may go on. Source: the
+rule of the clocked ledger; a half is what one pays of whom nothing is known."""
 DECAY = 1.7
 STRETCH, GROWTH, LEAST = 4 * 0.22, 0.6, 4 * 0.5
 """The power a, and x = max(0, STRETCH·(λε)^GROWTH - LEAST) slots. Source: docs/estimator.md, Payments;
@@ -49,7 +50,7 @@ def ask(state: UsersState, slot: int) -> Asked:
     if not state.known:
         return (((0, FIRST),),)
     top, due = state.classes - 1, level(slot, LONGEST)
-    shares = np.minimum(class_shares(state), MOST)
+    shares = np.minimum(class_shares(state), np.r_[MOST, np.full(top, RETURNING)])
     groups: dict[int, list[tuple[int, Fraction]]] = {}
     for m in range(top + 1):
         if due >= min(m, LONGEST):

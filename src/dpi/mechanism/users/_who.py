@@ -30,17 +30,19 @@ from dpi.mechanism.base import Floats
 from dpi.mechanism.users._level import Level
 from dpi.mechanism.users._types import ENTER, HAZARD, LONG_RUN, NEXT, STATES, TYPES, by_type, more_active
 
-MEMBERS = 25
-"""Members of the ensemble; the last one is that nobody returns. Source: by calculation; a spread is known to 15 %."""
-TURNS = 2
-"""Members that are fitted again after a measurement. Source: by calculation; all are within a dozen."""
+MEMBERS = 24
+"""Members of the ensemble that are fitted. Source: by calculation; a spread is known to 15 %."""
+SURPRISE, TURNS = 4.0, 2
+"""After a measurement members are fitted again whose squared miss is so many times its variance, two deviations, and so
+many others in turn. Source: by calculation; two deviations are rare, and all have their turn within a dozen."""
 ALIKE, DIFFER, NOBODY = 0, 1, 2
 """The hypotheses. Source: by definition."""
 HYPOTHESES: Floats = np.log([0.45, 0.25, 0.3])
 """Prior log weights of cohorts that are alike, that differ, and of nobody who returns. Source: a prior."""
-ONCE, OTHERS = 0.8, 1.2
-"""Weights of a sparse Dirichlet prior: who comes once, and all other types together. Source: a prior; a cohort has two
-or three types."""
+ONCE, OTHERS, FOR_EVER = 0.8, 1.2, 0.5
+"""Weights of a sparse Dirichlet prior: who comes once, and all other types together; of these, who stays for ever.
+Source: a prior; a cohort has two or three types, and who has stayed for long stays for longer: the scale of time is not
+known, so that half of the weight is beyond anything that was seen."""
 PULL = (8.0, 4.0, 1.0)
 """Precision of that prior for each cohort. Source: a prior."""
 TIES = ((2e-4, 2e-7), (0.03, 3e-4))
@@ -139,20 +141,32 @@ class Who:
 
     def types(self) -> Floats:
         """Of the users of each class who are active, the share of each type; of newcomers, of all who are new."""
-        weights = np.tensordot(_member_weights(self.log_hypotheses), self.weights, 1)
-        shares = np.einsum("cmz,cz->mz", by_type(self.users) * LONG_RUN, weights) + 1e-9 * weights.mean(0)
+        weights = np.tensordot(_member_weights(self.log_hypotheses), _with_nobody(self.weights), 1)
+        shares = np.einsum("cmz,cz->mz", by_type(self.users) * LONG_RUN, weights)
+        shares += 1e-9 * _USUAL * LONG_RUN  # who returns to a class that should be empty does not come once
         shares[0] = weights[-1]
         return np.asarray(shares / shares.sum(1, keepdims=True))
 
 
-_OF: Integers = np.r_[np.arange(MEMBERS - 1) % 2, NOBODY]
-"""The hypothesis of each member."""
+_stays = HAZARD[1:] < 1e-4
+_PRIOR: Floats = np.r_[ONCE, OTHERS * np.where(_stays, FOR_EVER / _stays.sum(), (1 - FOR_EVER) / (~_stays).sum())]
+_USUAL: Floats = _PRIOR / _PRIOR.sum()
+"""Of all types, and as weights that sum to one."""
+_OF: Integers = np.r_[np.arange(MEMBERS) % 2, np.full(MEMBERS, NOBODY)]
+"""The hypothesis of each member; each is there twice, the second time with later cohorts who come once."""
 
 
 def _member_weights(log: Floats) -> Floats:
     weights = np.exp(log - log.max())
     weights /= weights.sum()
     return np.asarray(weights[_OF] / np.bincount(_OF)[_OF])
+
+
+def _with_nobody(weights: Floats) -> Floats:
+    """Members, and once more those members if nobody returns of those who came after the first slot."""
+    nobody = np.zeros_like(weights)
+    nobody[:, :1], nobody[:, 1:, 0] = weights[:, :1], 1.0
+    return np.concatenate([weights, nobody])
 
 
 class Census:
@@ -164,11 +178,12 @@ class Census:
         self._information, self._evidence = who.information, who.evidence
         self._prior, self._weights = who.prior, who.weights
         self._log, self._turn, self._inflow, self._usual = who.log_hypotheses, who.turn, who.inflow, who.usual
-        self._shares = _member_weights(self._log)
+        self._shares, self._all = _member_weights(self._log), _with_nobody(self._weights)
         self._first, self._common, self._missed = who.first, who.common, who.missed
         # Public: it perturbs fits to sums after noise. The noise of the promise comes from `dpi.noise`.
         self._random = np.random.Generator(np.random.Philox(who.slots))
         self._classes = who.users.shape[1]
+        self._surprised: npt.NDArray[np.bool_] = np.zeros(MEMBERS, dtype=np.bool_)
         self.told: Floats = np.zeros(2)
         """How many returned, and how many were expected to, each by how much it told."""
 
@@ -227,7 +242,7 @@ class Census:
 
     def _by_class(self, of_types: Floats) -> Floats:
         """Expected over members, (classes,)."""
-        mean = np.tensordot(self._shares, self._weights, 1)
+        mean = np.tensordot(self._shares, self._all, 1)
         return np.asarray(np.maximum(np.einsum("cmz,cz->m", of_types, mean), 0.0))
 
     def _sized(self, users: Floats, new: float, variance: float, doubts: tuple[tuple[Integers, float], ...]) -> Sizes:
@@ -257,13 +272,12 @@ class Census:
         more = [(0, TYPES)]
         self._information = np.pad(self._information, more * 2)
         self._evidence = np.pad(self._evidence, [(0, 0), *more])
-        usual = np.r_[ONCE, np.full(TYPES - 1, OTHERS / (TYPES - 1))]
-        drawn = self._random.dirichlet(usual, MEMBERS)
-        drawn[:2], drawn[-1] = usual / usual.sum(), np.eye(TYPES)[0] if cohorts else usual / usual.sum()
+        drawn = self._random.dirichlet(_PRIOR, MEMBERS)
+        drawn[:2] = _USUAL
         self._prior = np.concatenate([self._prior, drawn[:, None]], axis=1)
-        like = self._weights[:, -1:].copy() if cohorts else drawn[:, None]
-        like[-1] = drawn[-1]
+        like = self._weights[:, -1:] if cohorts else drawn[:, None]
         self._weights = np.concatenate([self._weights, like], axis=1)
+        self._all = _with_nobody(self._weights)
 
     def _paying(self, total: Total, of_types: Floats) -> Floats:
         """What users of each cohort and type pay of it, (cohorts, types)."""
@@ -277,7 +291,7 @@ class Census:
         log, missed = self._log.copy(), self._missed
         for total in totals:
             paying = self._paying(total, self._holding)
-            each = np.einsum("cz,jcz->j", paying, self._weights)
+            each = np.einsum("cz,jcz->j", paying, self._all)
             weights = self._shares
             expected = float(weights @ each)
             if expected <= 1e-6:
@@ -295,9 +309,8 @@ class Census:
             )
             chance = max(float((idle * self._weights.mean(0)).sum()), 0.0) * pay + pay**2
             variance = total.variance + common * expected**2 + chance
-            of_first = np.einsum("z,jz->j", paying[0], self._weights[:, 0])
             for hypothesis in (ALIKE, DIFFER, NOBODY):
-                said = each[np.equal(_OF, hypothesis)] if hypothesis != NOBODY else of_first[:-1]
+                said = each[np.equal(_OF, hypothesis)]
                 wide = total.variance + float(said.var()) + common * float(said.mean()) ** 2
                 wide += pay**2 + chance * min(float(said.mean()) / expected, 1.0)
                 log[hypothesis] -= 0.5 * (min((total.paid - said.mean()) ** 2 / wide, 25.0) + np.log(wide))
@@ -305,8 +318,10 @@ class Census:
             missed = missed + share * np.array([min((total.paid - expected) ** 2 / (variance + spread), 100.0), 1.0])
             row = paying.ravel()
             self._information = self._information + np.outer(row, row) / variance
-            drawn = np.r_[0.0, 0.0, self._random.normal(size=MEMBERS - 3), 0.0]
-            self._evidence = self._evidence + (total.paid + variance**0.5 * drawn)[:, None] * row / variance
+            drawn = np.r_[0.0, 0.0, self._random.normal(size=MEMBERS - 2)]
+            told = total.paid + variance**0.5 * drawn
+            self._evidence = self._evidence + told[:, None] * row / variance
+            self._surprised |= (told - each[:MEMBERS]) ** 2 > SURPRISE * variance
             heard.append((total, expected, spread + chance))
         if heard:
             self._missed = np.maximum(CHECKED * missed, 1e-3)
@@ -348,7 +363,7 @@ class Census:
             here = np.arange(after * TYPES, (after + 1) * TYPES)
             before = here - TYPES
             for hypothesis, tied in enumerate(matrices):
-                usual = np.maximum(self._weights[hypothesis == _OF, after - 1 : after + 1].mean((0, 1)), 0.0)
+                usual = np.maximum(self._all[hypothesis == _OF, after - 1 : after + 1].mean((0, 1)), 0.0)
                 part, floor = (0.5, 0.01) if after == 1 else TIES[hypothesis]
                 tie = 1 / (part * usual + floor)
                 tied[here, here] += tie
@@ -356,16 +371,14 @@ class Census:
                 tied[here, before] -= tie
                 tied[before, here] -= tie
             self._keep_size(matrices, target, here)
-        every = range(MEMBERS - 1)
-        turns = every if self._who.slots < 6 else [(self._turn + i) % (MEMBERS - 1) for i in range(TURNS)]
-        self._turn = (self._turn + TURNS) % (MEMBERS - 1)
+        self._surprised[(self._turn + np.arange(TURNS)) % MEMBERS] = True
+        self._turn = (self._turn + TURNS) % MEMBERS
         weights = self._weights.copy()
-        for member in turns:
+        for member in np.flatnonzero(self._surprised).tolist():
             weights[member] = solve_positive(matrices[_OF[member]], target[member], weights[member].ravel()).reshape(
                 cohorts, TYPES
             )
-        weights[-1, 0] = _middle(weights[:-1, 0])
-        self._weights = weights
+        self._weights, self._all = weights, _with_nobody(weights)
 
     def _keep_size(self, matrices: list[Floats], target: Floats, here: Integers) -> None:
         """Newcomers of a cohort, times how long they stay, make about as many as were met in the first slot."""
@@ -374,20 +387,20 @@ class Census:
         variance = self._first[0] ** 2 + new**2 + self._first[1]
         for matrix in matrices:
             matrix[np.ix_(here, here)] += np.outer(row, row) / variance
-        target[:-1, here] += row * max(self._first[0] - new, 0.0) / variance
+        target[:, here] += row * max(self._first[0] - new, 0.0) / variance
 
     def _number(
         self, heard: Sequence[tuple[Total, float, float]], more: float, unsure: float, new: float, doubt: float
     ) -> Sizes:
         """Numbers by class: what was measured, and what is expected of the others."""
         weights, wider = self._shares, _widening(*self._missed.tolist())
-        each = np.einsum("cmz,jcz->jm", self._present, self._weights)
+        each = np.einsum("cmz,jcz->jm", self._present, self._all)
         users = np.maximum(weights @ each, 0.0)
         result, variance = np.zeros(users.size), doubt
         others = np.ones(users.size, dtype=np.bool_)
         others[0] = False
         doubts: list[tuple[Integers, float]] = [(np.array([0]), doubt)]
-        mean = np.tensordot(weights, self._weights, 1)
+        mean = np.tensordot(weights, self._all, 1)
         for total, _, _ in heard:
             here = total.classes
             others[here] = False
@@ -395,7 +408,7 @@ class Census:
             pay = max(float((self._paying(total, self._holding) * mean).sum()) / max(expected, 1e-9), 1e-6)
             apart = each[:, here].sum(1)
             spread = wider * (_variance(weights, apart) + self._common_variance * expected**2) + 0.3 * expected + 1
-            pays = np.einsum("cz,jcz->j", self._paying(total, self._holding), self._weights) / np.maximum(apart, 1e-9)
+            pays = np.einsum("cz,jcz->j", self._paying(total, self._holding), self._all) / np.maximum(apart, 1e-9)
             noise = (total.variance + _variance(weights, pays) * expected**2) / pay**2
             gain = spread / (spread + noise)
             found = max(expected + gain * (total.paid / pay - expected), 0.0)
@@ -404,7 +417,7 @@ class Census:
             doubts.append((here, spread * (1 - gain)))
         rest = each[:, others].sum(1) * (1 + more)
         order = np.argsort(rest)
-        middle = float(rest[order[min(int(np.searchsorted(np.cumsum(weights[order]), 0.5)), MEMBERS - 1)]])
+        middle = float(rest[order[min(int(np.searchsorted(np.cumsum(weights[order]), 0.5)), _OF.size - 1)]])
         usual = float(weights @ rest)
         result[others] = users[others] * (1 + more) * middle / max(usual, 1e-9)
         unheard = wider * (2 * (_variance(weights, rest) + (usual - middle) ** 2) + unsure * middle**2) + 0.5 * middle
@@ -426,13 +439,6 @@ class Census:
         users[-1, 1] += new * ENTER
         left[-1, 1] += new * (1 - shares.get(0, 0.0)) * ENTER
         self._users, self._left = users, left
-
-
-def _middle(members: Floats) -> Floats:
-    """Weights of types of which the middle share returns: shares have a long tail upwards."""
-    usual, back = members.mean(0), float(np.median(1 - members[:, 0]))
-    returning = usual[1:] * back / max(float(usual[1:].sum()), 1e-9)
-    return np.concatenate([[1 - back], returning])
 
 
 def _widening(missed: float, looks: float) -> float:
