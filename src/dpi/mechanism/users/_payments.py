@@ -66,7 +66,7 @@ def class_shares(state: UsersState) -> Floats:
     stretch = max(STRETCH * (state.users_per_bin * state.epsilon) ** GROWTH - LEAST, 1e-6)
     now = ((past + stretch) ** (1 - DECAY) - (past + waits + stretch) ** (1 - DECAY)) / (DECAY - 1)
     needed = (past[:, None] + waits[:, None] + _AHEAD + stretch) ** -DECAY
-    types = state.who.types()
+    types = state.who.types
     shares = now / (now + ((needed @ _LATER.T) * types).sum(1))
     return np.asarray(np.r_[max(shares[0], _as_well_known(state, types[0])), shares[1:]])
 

@@ -14,15 +14,15 @@ import numpy as np
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 
-RATES = (0.07, 0.3, 0.65, 0.9, 0.998)
-HAZARDS = (1e-5, 0.004, 0.01, 0.02, 0.045, 0.12, 0.3)
+RATES = (0.07, 0.3, 0.7, 0.99)
+HAZARDS = (1e-5, 0.005, 0.02, 0.08, 0.3)
 """Of those who are active by chance: from once in a fortnight to always, from for ever to three slots. Source: a grid;
 neighbours are a factor of two or so apart."""
 SPELLS = ((0.3, 0.7), (1e-5, 0.02))
 CHANGE = 0.08
 """Rates and hazards of those who come in spells, and how likely a spell is drawn anew in a slot. Source: a grid; spells
 of a dozen slots."""
-WEEKDAYS = ((0.3, 0.95), (1e-5, 0.02, 0.05))
+WEEKDAYS = ((0.3, 0.95), (1e-5, 0.02))
 OTHER_DAYS = 0.025
 """Rates and hazards of those who have their day, and the part of the rate that is left for other days. Source: a
 grid."""
