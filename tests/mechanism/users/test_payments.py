@@ -77,11 +77,10 @@ numbers = st.floats(1e-6, 1e6)
 @given(numbers, numbers, st.floats(0, 1), st.integers(0, 10**6), st.integers(1, 200))
 def test_shares_are_fractions_that_accounts_can_pay(state, crowd, epsilon, newcomers, seed, slot):
     """Above zero, at most 0.85, in steps of 2^-12, whatever was learned."""
-    weights = np.random.default_rng(seed).dirichlet(
-        np.full(state.who.weights.shape[2], 0.1), state.who.weights.shape[:2]
-    )
+    classes, count = state.who.types.shape
+    types = np.random.default_rng(seed).dirichlet(np.full(count, 0.1), classes)
     known = replace(
-        state, users_per_bin=crowd, epsilon=epsilon, newcomers=newcomers, who=replace(state.who, weights=weights)
+        state, users_per_bin=crowd, epsilon=epsilon, newcomers=newcomers, who=replace(state.who, types=types)
     )
     for share in shares_of(estimator.ask(known, slot)).values():
         assert isinstance(share, Fraction)

@@ -66,7 +66,7 @@ def test_it_says_what_it_is(state):
 def test_arrays_are_read_only(state):
     """What a stored state holds cannot be changed."""
     again = estimator.from_bytes(estimator.to_bytes(state))
-    for array in (again.laws.mean, again.laws.covariance, again.who.weights, again.measured):
+    for array in (again.laws.mean, again.laws.covariance, again.who.ensemble.weights, again.measured):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
 

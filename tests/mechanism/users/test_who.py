@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from clocked_users import play
+from dpi.mechanism.users import _ensemble as ensemble
 from dpi.mechanism.users import _who as who
 from dpi.mechanism.users._types import HAZARD, TYPES, by_type
 
@@ -25,7 +26,7 @@ def regression(seed, rows, size):
 def test_solve_positive_is_least_squares_without_negative_weights(seed, size, warm):
     """The same as scipy's, from any start: nothing negative, nothing that could be less."""
     matrix, target, best = regression(seed, 2 * size + 5, size)
-    found = who.solve_positive(matrix, target, np.ones(size) if warm else np.zeros(size))
+    found = ensemble.solve_positive(matrix, target, np.ones(size) if warm else np.zeros(size))
     assert found == pytest.approx(best, abs=1e-6)
 
 
@@ -38,7 +39,7 @@ def test_solve_positive_holds_for_many_more_weights_than_sums(seed):
     design = rng.exponential(size=(30, size)) * 10.0 ** rng.uniform(-2, 2, size)
     matrix = design.T @ design + np.eye(size)
     target = design.T @ rng.exponential(size=30) * 3 + rng.dirichlet(np.full(size, 0.1))
-    found = who.solve_positive(matrix, target, np.ones(size))
+    found = ensemble.solve_positive(matrix, target, np.ones(size))
     slope = matrix @ found - target
     close = 1e-6 * (1 + np.abs(target))
     assert (found >= 0).all()
@@ -111,15 +112,32 @@ def test_nobody_is_lost_between_classes():
 def test_weights_are_shares_of_types():
     """Of every member and cohort: nothing negative, a sum of one; and so are the types of each class."""
     *_, (state, _) = play(list(visits(40, 800, 0.8, passing=100)), BINS)
-    assert (state.who.weights >= 0).all()
-    assert state.who.weights.sum(2) == pytest.approx(np.ones(state.who.weights.shape[:2]), abs=1e-2)
-    assert state.who.types().sum(1) == pytest.approx(np.ones(9))
-    assert len(state.who.weights) == who.MEMBERS
+    weights = state.who.ensemble.weights.reshape(ensemble.MEMBERS, -1, TYPES)
+    assert (weights >= 0).all()
+    assert weights.sum(2) == pytest.approx(np.ones(weights.shape[:2]), abs=1e-2)
+    assert state.who.types.sum(1) == pytest.approx(np.ones(9))
 
 
 def test_hypotheses_are_told_apart():
     """Where nobody returns that hypothesis leads; where all do it has lost."""
     *_, (passing, _) = play(list(visits(30, 0, 0.0, passing=1000)), BINS)
     *_, (staying, _) = play(list(visits(30, 1000, 0.9)), BINS)
-    assert passing.who.log_hypotheses.argmax() == who.NOBODY
-    assert staying.who.log_hypotheses.argmin() == who.NOBODY
+    assert passing.who.ensemble.log_hypotheses.argmax() == ensemble.NOBODY
+    assert staying.who.ensemble.log_hypotheses.argmin() == ensemble.NOBODY
+
+
+def test_whoever_returns_to_an_empty_class_does_not_come_once():
+    """Where nobody was seen to return, what a returning user pays goes by types that return."""
+    *_, (passing, _) = play(list(visits(30, 0, 0.0, passing=1000)), BINS)
+    assert passing.who.types[0, 0] > 0.8
+    assert (passing.who.types[1:, 0] < 1e-6).all()
+
+
+def test_members_that_nobody_returns_differ_as_the_others_do():
+    """Of the first slot's users each has its own belief, so that being sure of newcomers is not being sure of all."""
+    *_, (state, _) = play(list(visits(40, 800, 0.8, passing=800)), BINS)
+    everyone = state.who.ensemble.everyone.reshape(2, ensemble.MEMBERS, -1, TYPES)
+    assert np.array_equal(everyone[0, :, 0], everyone[1, :, 0])
+    assert (everyone[1, :, 1:, 0] == 1).all()
+    assert everyone[1, :, 0].std(0).max() > 0
+    assert state.who.ensemble.shares.sum() == pytest.approx(1)

@@ -59,13 +59,16 @@ RETURN = 0.01
 """Share of weight that flows back to the prior with a clear measurement: a regime lasts a hundred. Source: a prior."""
 JUMP = 0.01
 """Prior odds that some bin is drawn anew between two measurements. Source: a prior; once in a hundred."""
-TOGETHER = 0.5
+TOGETHER = 0.2
 """How likely what all bins, or one, are seen to do in one histogram is done by everybody. Source: a prior."""
 FAINTEST = 0.01
 """A restart or a jump that is less likely is left out: a sum of what hardly ever happens would be noise for a law that
 never moves. Source: a prior; one in a hundred."""
 UNIFORM = 0.2
 """Prior weight of the law that all bins are alike, which wins where nothing stands out from noise. Source: a prior."""
+SCALES = 20.0
+"""Powers of e among which what the first slot's users pay together is looked for, if they are anybody. Source: a prior;
+from one user to a billion."""
 LEAST = 0.02
 """A bin's expectation is no less than this share of its level. Source: by calculation; a level is positive."""
 LEAST_FITTED, MISFIT, OUTLIER = 0.05, 0.1, 20.0
@@ -188,16 +191,23 @@ class LawFilter:
         return float(1 / (1 + np.exp(-self.uniform[group])))
 
     def begin(self, sums: Floats, payments: float, squared: float) -> None:
-        """The law of the first slot's users: all that is known is what was measured."""
+        """The law of the first slot's users: all that is known is what was measured.
+
+        How likely it is that bins are alike, or that there is nobody, is judged by marginal likelihoods: levels are
+        drawn from the population, and the scale of what is paid from `SCALES`.
+        """
         each, levels = squared / max(payments, 1e-9), grid_levels(self.bins)
-        ahead = payments * levels
+        users = max(payments, 0.5 * np.sqrt(2 * self.bins))
+        ahead = users * levels
         spread = each * ahead + (WIDTH * ahead) ** 2
         density = np.asarray(score_evidence(sums[:, None] - ahead, spread, 1.0).log_density, dtype=np.float64)
         apart = float(np.logaddexp.reduce(density + np.log(self.population), axis=1).sum())
         apart *= 1 - 1 / self.bins  # levels sum to one
-        self.uniform[:1] = np.clip(self.uniform[0] + self._even(sums, payments, each) - apart, -40.0, 40.0)
-        users = max(payments, 0.5 * np.sqrt(2 * self.bins))
-        variance = (2 + squared / max(payments, 1e-9) * np.maximum(sums, 0)) / users**2
+        width = np.sqrt(2 * np.pi * 2 * self.bins) / users / SCALES
+        nobody = self._even(sums, 0.0, each) - min(float(np.log(width)), 0.0) - np.log(UNIFORM)  # as likely as somebody
+        even = float(np.logaddexp(self._even(sums, payments, each), nobody))
+        self.uniform[0] = np.clip(self.uniform[0] + even - apart, -40.0, 40.0)
+        variance = (2 + each * np.maximum(sums, 0)) / users**2
         self.mean = np.repeat((sums / users)[None, :, None], HYPOTHESES, 0)
         self.covariance = np.repeat(variance[None, :, None, None], HYPOTHESES, 0)
         self.laws = 1
@@ -286,10 +296,11 @@ class LawFilter:
             np.where(jumped > FAINTEST, jumped, 0.0) * anew,
         )
         if all_bins.any() or one_bin.any():
-            here = np.outer(seen, seen)
-            self.covariance += (all_bins / whole**2)[..., None, None] * (here + TOGETHER * (1 - here))
-            others = (1 - TOGETHER) * (here + np.diag(~seen))
-            self.covariance += (one_bin / whole**2)[..., None, None] * (TOGETHER + others)
+            here, back = np.outer(seen, seen), np.arange(self.laws) > 0
+            together = TOGETHER * (here | np.outer(back, back) & (group > 0))
+            self.covariance += (all_bins / whole**2)[..., None, None] * np.maximum(here, together)
+            alone = (1 - together) * (here + np.diag(~seen))
+            self.covariance += (one_bin / whole**2)[..., None, None] * (together + alone)
             gain = _dot(self.covariance, payments)
             spread, doubt = _dot(gain, payments), doubt + all_bins + one_bin
             self.noisy *= reading.variance / self._doubt(sizes)

@@ -14,7 +14,7 @@ import numpy as np
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 
-RATES = (0.07, 0.3, 0.7, 0.99)
+RATES = (0.07, 0.3, 0.7, 0.998)
 HAZARDS = (1e-5, 0.005, 0.02, 0.08, 0.3)
 """Of those who are active by chance: from once in a fortnight to always, from for ever to three slots. Source: a grid;
 neighbours are a factor of two or so apart."""
