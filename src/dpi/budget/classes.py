@@ -213,8 +213,8 @@ class Bounds:
 
         Of these slots only the largest shares are known, in steps, and after which of them an old copy went on before
         this one. A user of class m who had spent s then counts as one who has spent s + `most_taken`, which does not
-        fall in s either. Where only slots of other streams were lost, a copy of an abandoned branch may still know users
-        in other classes than they were in last: that it went on is recorded all the same.
+        fall in s either. Where only slots of other streams were lost, a copy of an abandoned branch may still know
+        users in other classes than they were in last: that it went on is recorded all the same.
         """
         again = tuple(sorted({*self.restored, *restored, slots.stop - 1}))
         if not slots:
