@@ -1,0 +1,353 @@
+"""Lives of many users, played twice: by `dpi.budget`, and by the ledger that is extracted from `proofs/Ledger.v`.
+
+    python tests/ledger_oracle.py 1000        # so many worlds of a thousand users each
+
+A world is a public script of 300 slots and more, with copies, restorations, levies, quotas and refusals; its users differ
+in when they are there. Every weight, every debit and every refusal must be the same, to the unit.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from dpi.budget import Accounts, Epsilon, clocked, fade, spend_first
+from dpi.budget.billing import SHARE_STEPS, assignable, debit, left
+from dpi.budget.charge import LostSlots
+from dpi.budget.classes import Bounds, GroupBudget
+from dpi.budget.epsilon import LARGEST, UNITS
+from dpi.errors import ClockError, OptionError
+from dpi.exact.integers import GRAINS
+
+PROOFS = Path(__file__).resolve().parent.parent / "proofs"
+KEY = bytes(32)
+MISSING = "Coq or its extraction is not here: `apt-get install coq libzarith-ocaml-dev` brings it, then run `make proofs`."
+
+
+def has_coq() -> bool:
+    """Whether the ledger can be extracted on this machine."""
+    found = shutil.which("coqc") and shutil.which("ocamlfind")
+    return bool(found) and not subprocess.run(["ocamlfind", "query", "zarith"], capture_output=True).returncode
+
+
+def build(folder: Path) -> Path:
+    """Extract the ledger and compile it; returns the program."""
+    for name in ("Ledger.v", "Extract.v", "oracle.ml"):
+        shutil.copy(PROOFS / name, folder)
+    compiled = ["ocamlfind", "ocamlopt", "-package", "zarith", "-linkpkg", "ledger.mli", "ledger.ml", "oracle.ml"]
+    for command in (["coqc", "-q", "Ledger.v"], ["coqc", "-q", "Extract.v"], [*compiled, "-o", "oracle"]):
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder / "oracle"
+
+
+@dataclass
+class Copy:
+    """A store at one moment."""
+
+    accounts: Accounts
+    bounds: dict[int, Bounds]
+    billed: dict[int, int]
+
+
+@dataclass
+class World:
+    """One public script, and what `dpi.budget` makes of it."""
+
+    seed: int
+    users: int
+    slots: int
+    lines: list[str] = field(default_factory=list)
+    results: list[np.ndarray] = field(default_factory=list)
+    """Of each action and user: grains and debit, or -1 twice where it is refused."""
+    hit: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        rng = self.rng = random.Random(self.seed)
+        self.numbers = np.random.default_rng(self.seed)
+        amounts = [rng.randint(1, 60), rng.randint(1, LARGEST), rng.randint(UNITS, 4 * UNITS), GRAINS + rng.randint(-2, 2)]
+        self.gentle = rng.random() < 0.5
+        """Small prices and shares, so that users pay in hundreds of slots; otherwise anything."""
+        self.epsilon, self.top = rng.choice(amounts[1:3] if self.gentle else amounts), rng.choice([1, 2, 4, 6])
+        self.period = rng.choice([0, 0, 0, 5, 60])
+        self.streams = [rng.randrange(4)] if self.period else rng.sample(range(5), rng.randint(1, 3))
+        classes = any(stream % 2 == 0 for stream in self.streams)
+        policy = clocked(self.top) if classes else rng.choice([spend_first, fade()])
+        self.names = self.numbers.integers(0, 2**64, (self.users, 2), dtype=np.uint64)
+        self.accounts = Accounts(Epsilon(self.epsilon), key=KEY, policy=policy, period=self.period or None)
+        self.bounds = {stream: Bounds.initial(Epsilon(self.epsilon), self.top, self.period or None) for stream in self.streams}
+        self.billed = dict.fromkeys(self.streams, 0)
+        self.copies: list[Copy] = []
+        self.levied = rng.random() < 0.3
+        """Levies by hand, which no public bound knows of: such a world has no quotas."""
+        self.lost = np.zeros(self.users, dtype=np.int64)
+        table = policy.grains(np.arange(400)).tolist()
+        first = rng.choice([0, 0, -7, 1000])
+        self.next = dict.fromkeys(self.streams, first)
+        self.tell(self.epsilon, self.top, self.period, 0, self.users, *table)
+
+    def tell(self, *words: object) -> None:
+        """Write a line of the script."""
+        self.lines.append(" ".join(map(str, words)))
+
+    def give(self, grains: object = 0, cost: object = 0) -> None:
+        """Note what comes of an action."""
+        result = np.empty((self.users, 2), dtype="<i8")
+        result[:, 0], result[:, 1] = grains, cost
+        self.results.append(result)
+
+    def refuse(self, why: str) -> None:
+        """Note a refusal."""
+        self.hit["refused: " + why] += 1
+        self.give(-1, -1)
+
+    def play(self) -> None:
+        """Choose actions until there are enough slots."""
+        paid = 0
+        while paid < self.slots:
+            draw = self.rng.random()
+            if draw < 0.93 or (self.gentle and self.rng.random() < 0.8):
+                paid += self.pay()
+            elif draw < 0.96:
+                self.copy()
+            elif draw < 0.985:
+                self.restore()
+            elif draw < 0.99 and self.levied:
+                self.levy()
+            else:
+                self.assign()
+        epoch = self.accounts._epoch(max(self.accounts._slots.values(), default=0))
+        for stream in self.streams:
+            self.stand(stream, epoch)
+
+    def pay(self) -> int:
+        """Pay for a slot, or try one that must be refused."""
+        stream = self.rng.choice(self.streams)
+        slot = self.next[stream] + self.rng.choice([0] * 20 + [1, 3])
+        wrong = self.rng.random() < 0.02
+        if wrong and self.rng.random() < 0.5:
+            slot = self.next[stream] - 1
+        if wrong and self.period and self.accounts._slots and self.rng.random() < 0.5:
+            stream = next(number for number in range(5) if number not in self.streams and number % 2 == stream % 2)
+            self.bounds.setdefault(stream, self.bounds[self.streams[0]])
+            self.billed.setdefault(stream, 0)
+        here = self.numbers.random(self.users) < self.rng.choice([0.95, 1.0] if self.gentle else [0.1, 0.5, 0.95, 1.0])
+        whole = self.rng.random() < 0.1
+        paying = self.by_class if stream % 2 == 0 else self.by_policy
+        return paying(stream, slot, here, whole, wrong)
+
+    def by_policy(self, stream: int, slot: int, here: np.ndarray, whole: bool, wrong: bool) -> int:
+        """Pay what a slot costs."""
+        held = self.accounts.held.units
+        units = self.rng.choice([0, 1, self.rng.randint(0, held), self.rng.randint(0, held // 50 + 1), held])
+        units = self.rng.randint(1, held // 999 + 1) if self.gentle else units
+        den = self.rng.choice([1, 1, 2, 7, SHARE_STEPS, SHARE_STEPS + 1 if wrong else 3])
+        share = Fraction(self.rng.randint(1, den), den)
+        self.tell("P", stream, slot, units, share.numerator, share.denominator, int(whole), bits(here))
+        options = {"share": share, "whole": whole, "stream": str(stream)}
+        if self.settle(slot, here, Epsilon(units), options):
+            self.billed[stream] += units
+            self.next[stream] = slot + 1
+            return 1
+        return 0
+
+    def by_class(self, stream: int, slot: int, here: np.ndarray, whole: bool, wrong: bool) -> int:
+        """Pay by class: what is asked, and for which prices, is arbitrary."""
+        high = self.rng.choice([self.top, self.rng.randint(0, self.top)])
+        due = [0, *sorted(self.rng.sample(range(1, high + 1), self.rng.randint(0, high)))]
+        due = [*range(self.top + 1)] if self.gentle else due
+        groups: dict[int, list[tuple[int, Fraction]]] = {}
+        for m in due:
+            steps = self.rng.choice([1, SHARE_STEPS, SHARE_STEPS // 2, self.rng.randint(1, SHARE_STEPS)])
+            steps = self.rng.randint(1, 16) if self.gentle and m else steps
+            groups.setdefault(self.rng.randrange(3), []).append((m, Fraction(steps, SHARE_STEPS)))
+        bounds, drawn = self.bounds[stream].draw(slot, tuple(map(tuple, groups.values())))
+        if self.rng.random() < 0.5:  # any other price keeps the promise as well
+            drawn = tuple(GroupBudget(Epsilon(self.rng.randint(1, 2 * self.epsilon + 9) % LARGEST + 1), each.classes) for each in drawn)
+        if wrong and self.rng.random() < 0.5 and stream in self.next:
+            _, drawn = Bounds.initial(Epsilon(self.epsilon), self.top + 1).draw(slot, (((0, Fraction(1)), (self.top + 1, Fraction(1))),))
+        said = [[group.epsilon.units, len(group.classes), *[part for due in group.classes for part in (due.number, due.steps)]] for group in drawn]
+        self.tell("C", stream, slot, int(whole), len(drawn), *[word for group in said for word in group], bits(here))
+        options = {"whole": whole, "stream": str(stream), "groups": drawn}
+        if self.settle(slot, here, max(group.epsilon for group in drawn), options):
+            self.bounds[stream], self.next[stream] = bounds, slot + 1
+            return 1
+        return 0
+
+    def settle(self, slot: int, here: np.ndarray, epsilon: Epsilon, options: dict[str, object]) -> bool:
+        """Bill and debit; whether it was not refused."""
+        try:
+            bill = self.accounts.bill(self.names[here], epsilon, slot, **options)  # type: ignore[arg-type]
+        except ClockError:
+            self.refuse("not after the last slot")
+            return False
+        except OptionError as error:
+            self.refuse(str(error).split(" ")[0])
+            return False
+        costs = np.broadcast_to(debit(bill.units(np.arange(bill.weights.size)), bill.weights), bill.weights.shape)
+        before = self.accounts._standing(self.accounts._table.find(self.names[here]), slot)["spent"]
+        self.accounts.debit(bill)
+        grains, cost = np.zeros((2, self.users), dtype=np.int64)
+        grains[here], cost[here] = bill.weights, costs
+        self.give(grains, cost)
+        self.lost += cost
+        kind = "class" if bill.member is not None else "policy"
+        for name, number in (
+            ("weight one", (bill.weights == GRAINS).sum()),
+            ("part of a weight", ((bill.weights > 0) & (bill.weights < GRAINS)).sum()),
+            ("no weight", (bill.weights == 0).sum()),
+            ("rounded debit", (np.asarray(bill.units(np.arange(bill.weights.size))) * bill.weights.astype(object) % GRAINS != 0).sum()),
+            ("spent less than nothing", (before < 0).sum()),
+            ("refilled", int(self.period > 0) * (before == 0).sum()),
+            ("whole", int(bool(options["whole"])) * (bill.weights == GRAINS).sum()),
+        ):
+            self.hit[f"{kind}: {name}"] += int(number)
+        return True
+
+    def levy(self) -> None:
+        """Charge everybody."""
+        slot, units = max(self.next.values()), self.rng.choice([0, 1, self.rng.randint(0, self.epsilon // 8), -1])
+        self.tell("L", slot, units)
+        try:
+            self.accounts.levy(units, slot)
+        except OptionError:
+            self.refuse("a levy below nothing")
+            return
+        self.hit["levy"] += 1
+        self.give()
+
+    def assign(self) -> None:
+        """Give more of ε to a quota of others, as the chain allows it; or more than it allows."""
+        if self.period or self.levied:
+            return
+        told = sum(self.bounds[s].most_spent if s % 2 == 0 else self.billed[s] for s in self.streams)
+        bound, held = told, self.accounts.held.units
+        free = assignable(held, bound)
+        more = self.rng.choice([0, self.rng.randint(0, free), free, free + 1])
+        self.tell("A", self.accounts.assigned + more, bound)
+        if more > free:
+            self.refuse("a quota of what is not there")
+            return
+        levied = sum(units for _, units in self.accounts._levies)
+        assert min(levied, held) <= bound, "a levy that no public bound knows of"
+        assert int(self.lost.max()) <= bound, "a user has paid more than is said"
+        self.accounts.assign(self.accounts.assigned + more)
+        self.copies.clear()
+        self.hit["quota"] += more > 0
+        self.give()
+
+    def copy(self) -> None:
+        """Keep a copy."""
+        self.tell("K")
+        self.copies.insert(0, Copy(resumed(self.accounts), dict(self.bounds), dict(self.billed)))
+        self.give()
+
+    def restore(self) -> None:
+        """Go on with an old copy, of whatever branch, and charge for what it lacks."""
+        number = self.rng.randrange(len(self.copies) + 1)
+        self.tell("R", number)
+        slots = self.accounts._slots
+        if number == len(self.copies) or not slots or slots.keys() - self.copies[number].accounts._slots.keys():
+            self.refuse("a copy without a stream")
+            return
+        copy = self.copies[number]
+        lost, bounds = dict[str, LostSlots](), dict(self.bounds)
+        for name, last in slots.items():
+            gone, stream = range(copy.accounts._slots[name] + 1, last + 1), int(name)
+            if stream % 2 == 0:
+                seen = self.bounds[stream]
+                bounds[stream] = copy.bounds[stream].after_lost(gone, seen.largest, seen.restored)
+                lost[name] = LostSlots(gone, 0, bounds[stream].largest, seen.restored)
+                self.hit["restored: any class"] += any(slot in seen.restored for slot in range(gone.start - 1, gone.stop))
+            else:
+                lost[name] = LostSlots(gone, self.billed[stream] - copy.billed[stream])
+        slot = max(slots.values())
+        after = resumed(copy.accounts)
+        if any(each.largest is not None for each in lost.values()):
+            levy, records = copy.accounts.charge_lost(lost, slot)
+            kept = b"".join(records)
+            self.hit["restored: by class"] += 1
+        else:
+            levy, kept = sum(each.units for each in lost.values()), b""
+            self.hit["restored: by a levy"] += 1
+        payments = {name: table.to_bytes() for name, table in after._payments.items()}  # type: ignore[attr-defined]
+        after.resume(after._table.to_bytes() + kept, dict(slots), list(after._levies), payments)  # type: ignore[attr-defined]
+        after.levy(levy, slot)
+        after.assign(self.accounts.assigned)
+        self.accounts, self.bounds = after, bounds
+        self.give()
+
+    def stand(self, stream: int, epoch: int) -> None:
+        """What accounts have left in the end, and how often they have paid."""
+        self.tell("E", stream, epoch)
+        slot = epoch * (self.period or 1)
+        own = self.accounts._own(str(stream))
+        held, paid = np.empty((2, self.users), dtype=np.int64)
+        place = self.accounts._table.find(self.names)
+        held[place.order] = left(self.accounts._available(slot), self.accounts._standing(place, slot)["spent"])
+        place = own.find(self.names)
+        paid[place.order] = self.accounts._standing(place, slot, own)["active"]
+        self.give(held, paid)
+
+
+def resumed(accounts: Accounts) -> Accounts:
+    """The same accounts once more."""
+    copy = Accounts(accounts.epsilon, key=KEY, policy=accounts.policy, period=accounts.period)
+    payments = {name: table.to_bytes() for name, table in accounts._payments.items()}  # type: ignore[attr-defined]
+    copy.resume(accounts._table.to_bytes(), dict(accounts._slots), list(accounts._levies), payments)  # type: ignore[attr-defined]
+    copy.assign(accounts.assigned)
+    return copy
+
+
+def bits(here: np.ndarray) -> str:
+    """Who is there, as ones and zeros."""
+    return (here.astype(np.uint8) + ord("0")).tobytes().decode()
+
+
+def compare(program: Path, world: World) -> int:
+    """Play a world with both; returns how many payments there were, and raises where one of them differs."""
+    world.play()
+    paid = sum(result[:, 1] > 0 for result in world.results)
+    world.hit["lives of 300 payments and more"] += int((paid >= 300).sum())
+    script = "\n".join(world.lines) + "\n"
+    answer = subprocess.run([program], input=script.encode(), capture_output=True, check=True).stdout
+    told = np.frombuffer(answer, dtype="<i8").reshape(-1, world.users, 2)
+    ours = np.stack(world.results)
+    assert told.shape == ours.shape
+    differ = (told != ours).any(axis=2)
+    if differ.any():
+        action, user = np.argwhere(differ)[0]
+        raise AssertionError(
+            f"world {world.seed}, action {action} {world.lines[action + 1][:90]!r}, user {user}: the ledger says "
+            f"{told[action, user].tolist()}, dpi.budget {ours[action, user].tolist()}"
+        )
+    return int((ours[:, :, 1] > 0).sum())
+
+
+def main(worlds: int, first: int = 0, users: int = 1000, slots: int = 300) -> None:
+    """Play many worlds and say what was hit."""
+    began, payments, hit = time.monotonic(), 0, Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        program = build(Path(folder))
+        for seed in range(first, first + worlds):
+            world = World(seed, users, slots)
+            payments += compare(program, world)
+            hit += world.hit
+            if seed % 50 == 49:
+                print(seed + 1, payments, round(time.monotonic() - began), flush=True)
+    print(f"{worlds * users} lives of {slots} slots and more, {payments} payments, {time.monotonic() - began:.0f} s: no difference")
+    for name in sorted(hit):
+        print(f"{hit[name]:12d} {name}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
