@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test suite test-all lint picture sbom bench peers tables mutate reproduce docs clean
+.PHONY: run test suite test-all proofs lint picture sbom bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -20,6 +20,11 @@ suite: .venv/dev
 # Everything: long forms, the page in a browser, servers, Spark (half a gigabyte and a Java). What is missing is skipped, and said.
 test-all: .venv/spark
 	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto
+
+# Coq checks the theorems of proofs/, and the running ledger is compared with the proved one. Says so where there is no Coq.
+proofs: .venv/dev
+	$(BIN)/python tools/proofs.py --install
+	DPI_PROOFS=1 $(BIN)/python -m pytest -q -rs tests/proofs/test_coq.py tests/proofs/test_crash_protocol.py
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -2,8 +2,8 @@
 
     python tests/ledger_oracle.py 1000        # so many worlds of a thousand users each
 
-A world is a public script of 300 slots and more, with copies, restorations, levies, quotas and refusals; its users differ
-in when they are there. Every weight, every debit and every refusal must be the same, to the unit.
+A world is a public script of 300 slots and more, with copies, restorations, levies, quotas and refusals; its users
+differ in when they are there. Every weight, every debit and every refusal must be the same, to the unit.
 """
 
 from __future__ import annotations
@@ -31,13 +31,6 @@ from dpi.exact.integers import GRAINS
 
 PROOFS = Path(__file__).resolve().parent.parent / "proofs"
 KEY = bytes(32)
-MISSING = "Coq or its extraction is not here: `apt-get install coq libzarith-ocaml-dev` brings it, then run `make proofs`."
-
-
-def has_coq() -> bool:
-    """Whether the ledger can be extracted on this machine."""
-    found = shutil.which("coqc") and shutil.which("ocamlfind")
-    return bool(found) and not subprocess.run(["ocamlfind", "query", "zarith"], capture_output=True).returncode
 
 
 def build(folder: Path) -> Path:
@@ -74,7 +67,12 @@ class World:
     def __post_init__(self) -> None:
         rng = self.rng = random.Random(self.seed)
         self.numbers = np.random.default_rng(self.seed)
-        amounts = [rng.randint(1, 60), rng.randint(1, LARGEST), rng.randint(UNITS, 4 * UNITS), GRAINS + rng.randint(-2, 2)]
+        amounts = [
+            rng.randint(1, 60),
+            rng.randint(1, LARGEST),
+            rng.randint(UNITS, 4 * UNITS),
+            GRAINS + rng.randint(-2, 2),
+        ]
         self.gentle = rng.random() < 0.5
         """Small prices and shares, so that users pay in hundreds of slots; otherwise anything."""
         self.epsilon, self.top = rng.choice(amounts[1:3] if self.gentle else amounts), rng.choice([1, 2, 4, 6])
@@ -84,7 +82,9 @@ class World:
         policy = clocked(self.top) if classes else rng.choice([spend_first, fade()])
         self.names = self.numbers.integers(0, 2**64, (self.users, 2), dtype=np.uint64)
         self.accounts = Accounts(Epsilon(self.epsilon), key=KEY, policy=policy, period=self.period or None)
-        self.bounds = {stream: Bounds.initial(Epsilon(self.epsilon), self.top, self.period or None) for stream in self.streams}
+        self.bounds = {
+            stream: Bounds.initial(Epsilon(self.epsilon), self.top, self.period or None) for stream in self.streams
+        }
         self.billed = dict.fromkeys(self.streams, 0)
         self.copies: list[Copy] = []
         self.levied = rng.random() < 0.3
@@ -114,6 +114,8 @@ class World:
         """Choose actions until there are enough slots."""
         paid = 0
         while paid < self.slots:
+            if paid < 20 and self.rng.random() < 0.1:  # while there is something to give
+                self.assign()
             draw = self.rng.random()
             if draw < 0.93 or (self.gentle and self.rng.random() < 0.8):
                 paid += self.pay()
@@ -172,11 +174,16 @@ class World:
             groups.setdefault(self.rng.randrange(3), []).append((m, Fraction(steps, SHARE_STEPS)))
         bounds, drawn = self.bounds[stream].draw(slot, tuple(map(tuple, groups.values())))
         if self.rng.random() < 0.5:  # any other price keeps the promise as well
-            drawn = tuple(GroupBudget(Epsilon(self.rng.randint(1, 2 * self.epsilon + 9) % LARGEST + 1), each.classes) for each in drawn)
+            prices = [Epsilon(self.rng.randint(1, 2 * self.epsilon + 9) % LARGEST + 1) for _ in drawn]
+            drawn = tuple(GroupBudget(price, each.classes) for price, each in zip(prices, drawn, strict=True))
         if wrong and self.rng.random() < 0.5 and stream in self.next:
-            _, drawn = Bounds.initial(Epsilon(self.epsilon), self.top + 1).draw(slot, (((0, Fraction(1)), (self.top + 1, Fraction(1))),))
-        said = [[group.epsilon.units, len(group.classes), *[part for due in group.classes for part in (due.number, due.steps)]] for group in drawn]
-        self.tell("C", stream, slot, int(whole), len(drawn), *[word for group in said for word in group], bits(here))
+            beyond = (((0, Fraction(1)), (self.top + 1, Fraction(1))),)
+            _, drawn = Bounds.initial(Epsilon(self.epsilon), self.top + 1).draw(slot, beyond)
+        said = list[int]()
+        for group in drawn:
+            said += [group.epsilon.units, len(group.classes)]
+            said += [part for due in group.classes for part in (due.number, due.steps)]
+        self.tell("C", stream, slot, int(whole), len(drawn), *said, bits(here))
         options = {"whole": whole, "stream": str(stream), "groups": drawn}
         if self.settle(slot, here, max(group.epsilon for group in drawn), options):
             self.bounds[stream], self.next[stream] = bounds, slot + 1
@@ -201,11 +208,12 @@ class World:
         self.give(grains, cost)
         self.lost += cost
         kind = "class" if bill.member is not None else "policy"
+        price = np.asarray(bill.units(np.arange(bill.weights.size)))
         for name, number in (
             ("weight one", (bill.weights == GRAINS).sum()),
             ("part of a weight", ((bill.weights > 0) & (bill.weights < GRAINS)).sum()),
             ("no weight", (bill.weights == 0).sum()),
-            ("rounded debit", (np.asarray(bill.units(np.arange(bill.weights.size))) * bill.weights.astype(object) % GRAINS != 0).sum()),
+            ("rounded debit", (price * bill.weights.astype(object) % GRAINS != 0).sum()),
             ("spent less than nothing", (before < 0).sum()),
             ("refilled", int(self.period > 0) * (before == 0).sum()),
             ("whole", int(bool(options["whole"])) * (bill.weights == GRAINS).sum()),
@@ -267,7 +275,9 @@ class World:
                 seen = self.bounds[stream]
                 bounds[stream] = copy.bounds[stream].after_lost(gone, seen.largest, seen.restored)
                 lost[name] = LostSlots(gone, 0, bounds[stream].largest, seen.restored)
-                self.hit["restored: any class"] += any(slot in seen.restored for slot in range(gone.start - 1, gone.stop))
+                self.hit["restored: any class"] += any(
+                    slot in seen.restored for slot in range(gone.start - 1, gone.stop)
+                )
             else:
                 lost[name] = LostSlots(gone, self.billed[stream] - copy.billed[stream])
         slot = max(slots.values())
@@ -344,7 +354,8 @@ def main(worlds: int, first: int = 0, users: int = 1000, slots: int = 300) -> No
             hit += world.hit
             if seed % 50 == 49:
                 print(seed + 1, payments, round(time.monotonic() - began), flush=True)
-    print(f"{worlds * users} lives of {slots} slots and more, {payments} payments, {time.monotonic() - began:.0f} s: no difference")
+    took = time.monotonic() - began
+    print(f"{worlds * users} lives of {slots} slots and more, {payments} payments, {took:.0f} s: no difference")
     for name in sorted(hit):
         print(f"{hit[name]:12d} {name}")
 

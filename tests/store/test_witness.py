@@ -273,6 +273,26 @@ def test_a_copy_that_lacks_no_slot_of_a_stream_changes_its_classes_too(paths, mo
     assert max(truth.units.values()) <= 2**40
 
 
+def test_a_release_that_the_witness_refused_is_never_gone_on_with(paths, tmp_path, key_file) -> None:
+    """Two files go on beside each other: the second one keeps a slot that the other released, and is refused."""
+    with paths.open() as store:
+        go_on(stream(store), range(1))
+    other = tmp_path / "other.db"
+    shutil.copy(paths_target(paths), other)
+
+    def open_other(**options):
+        return dpi.open_store(other, key_file=key_file, witness=paths.witness, **options)
+
+    with paths.open() as store, open_other() as second:
+        late = stream(second, unsafe_source=UnsafeSeededSource(6))
+        go_on(stream(store), range(1, 2))
+        with pytest.raises(StateError, match="another copy of the store goes on"):
+            go_on(late, range(1, 2))
+        go_on(stream(store), range(2, 4))  # its chain is longer now, as if the other were an old copy of it
+    with pytest.raises(StateError, match="not known to have seen"):
+        open_other(charge_lost=True)
+
+
 def test_quotas_are_charged_each_for_itself_and_seen_to_grow(paths, monkeypatch) -> None:
     """Sub-accounts pay for their own lost slots; a copy from before a quota grew is not charged, since it was spent."""
     truth, names = Truth(monkeypatch), {"one": "0.5", "two": "0.25", "rest": None}

@@ -24,6 +24,8 @@ else is measured there; the rest is as above. A user whose weight is zero has no
 
 With quotas (`dpi.budget.billing`) an account here is a user's sub-account: ε above is then what it holds.
 
+On every trace, with levies, restored copies and refills, Coq proves it: `ledger_keeps_epsilon`, `proofs/Trace.v`.
+
 What an account holds is private, and so is how many there are. Accounts are never deleted: that would be a refill.
 """
 

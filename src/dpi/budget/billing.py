@@ -26,6 +26,9 @@ can have paid from the rest so far, the sum of `epsilon_spent` over the streams 
 new rest. `tests/proofs` shows it for all amounts. Quotas are public options, B follows from the chain; neither looks at
 an account.
 
+In Coq: `debit_covers`, `proofs/Ledger.v`; `affordable_pays`, `proofs/Ledger.v`;
+`quotas_keep_epsilon`, `proofs/Quota.v`.
+
 Sees amounts; no account, no user.
 """
 

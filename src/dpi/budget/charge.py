@@ -1,7 +1,8 @@
 """What a slot makes of accounts: users' weights, the bill that they are about to pay, and what that changes.
 
 **Guarantee.** A weight is a function of the user's own account, of public budgets, and of nothing else; what it costs
-is at most what is left (`dpi.budget.billing`, where the rounding is proved).
+is at most what is left (`dpi.budget.billing`, where the rounding is proved). No bill is refused:
+`no_bill_is_refused`, `proofs/Trace.v`.
 
 Sees what accounts hold; no id. Private.
 """

@@ -28,6 +28,9 @@ or weeks: who is active at nine o'clock only meets the same levels as everybody 
 *Why one.* Of the two halves of a block, one bit of a hash chooses the half whose slot goes on. A slot has level m or
 more if its half was chosen in each of its m smallest blocks: that is one slot of each block of 2^m.
 
+What lost slots are charged covers what they can have taken: `finish_covers`, `proofs/Lost.v`, and after restorations
+`restore_any_class`, `proofs/Lost.v`.
+
 Sees slot numbers and public shares; no account, no user.
 """
 

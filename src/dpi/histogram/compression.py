@@ -10,7 +10,8 @@ weight (in grains, at most 2^24) in ℓ₁, and changes no grain of any other us
 rows and the user's weight alone: in `normalise`, bin b gets floor(w·r_b/r) with Σ r_b = r, so at most w in all; in
 `truncate(c)`, at most c events get floor(w/c) each. A row without a user or outside the domain is dropped by itself.
 Neither the order of rows nor anybody else's rows enter. Where users are counted in groups, all that a user adds is in
-the histogram of the one group that they are in, by their own history: the histograms together move by no more.
+the histogram of the one group that they are in, by their own history: the histograms together move by no more. In Coq:
+`compression`, `proofs/Ledger.v`.
 """
 
 from __future__ import annotations

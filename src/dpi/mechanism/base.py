@@ -5,6 +5,8 @@ and its guarantee is stated there. Everything else is a pure function of what wa
 costs no privacy, and can be replayed after a crash: the same state and measurement give the same bytes.
 
 A mechanism knows a histogram, an amount of budget and the slot's number. It never sees a user.
+
+In Coq: groups of one slot `slot_ratio`, `proofs/Laplace.v`; all slots together `promise`, `proofs/Promise.v`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Exact discrete Laplace noise."""
+"""Exact discrete Laplace noise.
+
+Its law, in Coq: `mass_sums_to_one`, `proofs/Laplace.v`; `likelihood_ratio`, `proofs/Laplace.v`.
+"""
 
 from __future__ import annotations
 

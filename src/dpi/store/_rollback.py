@@ -4,7 +4,11 @@
 is charged L. A user's true spending is what the old copy says plus at most L, so after the charge no account has more
 left than it truly has, and the promise holds as if nothing had been lost. That L is all that is missing needs a store
 that has released nothing since the copy was made; a store that was under its witness then cannot have (see
-`dpi.store.witness`), any other is refused. Lost slots stay released as they were: the streams go on after them. A tree
+`dpi.store.witness`), any other is refused. Between keeping a release and telling the witness of it, a store is one slot
+ahead: should another file have told the witness first, that release stays in this one, and is handed to nobody. So a
+store keeps how much of its chain the witness has seen, and one with a release beyond that is refused as well.
+
+Lost slots stay released as they were: the streams go on after them. A tree
 of sums is planted anew: the open nodes of the copy hold noise that was released since with other counts, and the
 difference of two sums with the same noise would be exact. Where options have changed over the lost slots, estimator and
 sums start anew. A converging series in order goes on after the elements that were drawn; one drawn at random does not
@@ -53,6 +57,7 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
             "the store and its witness went different ways: what accounts have spent in both is not known. Put the "
             "newest copy back, or start a new store."
         )
+    _check_confirmed(store)
     _check_quotas(store, seen)
     progress: dict[str, Checkpoint] = {}
     lost: dict[str, dict[str, LostSlots]] = {}
@@ -95,6 +100,16 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
     if seen.largest:
         facts |= {"largest_shares": seen.largest, "restored_before": seen.restored}
     store.restored(levies, progress, extend(store.head(), facts, signer), charges)
+
+
+def _check_confirmed(store: Store) -> None:
+    """Refuse a copy with a release that its witness may have refused: its slot was then released by another file."""
+    for sequence in range(store.confirmed + 1, store.head().sequence + 1):
+        if store.link(sequence).entry["kind"] == "release":
+            raise StateError(
+                "this copy has a release that its witness is not known to have seen: another copy may have released "
+                "the same slot. Put another copy back, or start a new store."
+            )
 
 
 def _check_quotas(store: Store, seen: Seen) -> None:

@@ -39,6 +39,8 @@ from dpi.store.folder import MEMORY, Folder, Layout, layout_of
 
 TERM = "term"
 """The fact that says in which term the store is written to."""
+CONFIRMED = "confirmed"
+"""The fact that says how much of the chain the witness has seen."""
 SUPERSEDED = "another process leads by now, so nothing was written: this one is to open the store again and wait."
 
 
@@ -222,6 +224,20 @@ class GuardedTables(Store):
     def witnessed_by(self, name: str) -> None:
         with self._writing():
             set_fact(self.engine, "witness", name)
+
+    @property
+    def confirmed(self) -> int:
+        """The last entry of the chain that the witness is known to have seen; without a witness the last of all."""
+        if self.witnessed_by is None:
+            return self.head().sequence
+        return int(fact(self.engine, CONFIRMED) or -1)
+
+    @confirmed.setter
+    def confirmed(self, sequence: int) -> None:
+        if str(sequence) != fact(self.engine, CONFIRMED):
+            with self._writing():
+                set_fact(self.engine, CONFIRMED, str(sequence))
+            self.erase()  # so that the file has it, and not its log alone
 
     def close(self) -> None:
         """Let go of the database and of the right to write to it."""

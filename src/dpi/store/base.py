@@ -345,7 +345,22 @@ class Store(ABC):
             with witness.alone():
                 if witness.read() == seen and self.head() == Head(told.sequence, told.digest):
                     witness.write(told)
-                    return
+                    break
+        if witness is not None:
+            self.confirmed = told.sequence
+
+    @property
+    def confirmed(self) -> int:
+        """The last entry of the chain that the witness is known to have seen; the last of all if there is no witness.
+
+        A release after it may have been refused by the witness: another file has released that slot (`_rollback`).
+        """
+        return self.head().sequence
+
+    @confirmed.setter
+    def confirmed(self, sequence: int) -> None:
+        """Keep it durably, in stores that can have a witness."""
+        assert sequence <= self.head().sequence  # noqa: S101 - others have nothing to keep
 
     def _told(self) -> Seen:
         """What the witness is told."""

@@ -1,0 +1,19 @@
+(** Prints what is proved, and what it rests on. *)
+
+From Coq Require Import Reals ZArith List.
+Require Import Ledger Lost Invariant Payments Trace Quota Laplace Mass Promise Tight.
+
+Open Scope R_scope.
+
+Check ledger_keeps_epsilon.
+Check quotas_keep_epsilon.
+Check promise.
+Check promise_is_tight.
+Print Assumptions ledger_keeps_epsilon.
+Print Assumptions quotas_keep_epsilon.
+Print Assumptions promise.
+Print Assumptions promise_by_epochs.
+Print Assumptions promise_for_sets.
+Print Assumptions promise_under_replacement.
+Print Assumptions promise_is_tight.
+Print Assumptions step_mass_sums_to_one.
