@@ -60,6 +60,7 @@ class GuardedTables(Store):
         self._known = Head()
         self._paid: dict[str, int] = {}
         self._seals: dict[str, bytes] = {}
+        self._confirmed: int | None = None
         self._term: int | None = None  # in which this process leads; None if it takes no turns with others
         self._folder: Folder | None = None
         self._tables: dict[str, PagedTable] = {}
@@ -234,10 +235,12 @@ class GuardedTables(Store):
 
     @confirmed.setter
     def confirmed(self, sequence: int) -> None:
-        if str(sequence) != fact(self.engine, CONFIRMED):
-            with self._writing():
-                set_fact(self.engine, CONFIRMED, str(sequence))
-            self.erase()  # so that the file has it, and not its log alone
+        if sequence == self._confirmed:
+            return
+        with self._writing():
+            set_fact(self.engine, CONFIRMED, str(sequence))
+        self.erase()  # so that the file has it, and not its log alone
+        self._confirmed = sequence
 
     def close(self) -> None:
         """Let go of the database and of the right to write to it."""

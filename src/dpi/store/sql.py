@@ -187,7 +187,8 @@ class SQLStore(SQLAccounts):
             )
             self._link(link)
             self._put(stream, progress)
-        self.erase()
+        if self.witness is None:  # otherwise once it is told, in one step with what is kept of that
+            self.erase()
 
     def _put(self, stream: str, progress: Checkpoint) -> None:
         """Write where a stream is, in a row that is as long as the one before it.
