@@ -237,21 +237,24 @@ class World:
         """Give more of ε to a quota of others, as the chain allows it; or more than it allows."""
         if self.period or self.levied:
             return
-        told = sum(self.bounds[s].most_spent if s % 2 == 0 else self.billed[s] for s in self.streams)
-        bound, held = told, self.accounts.held.units
+        bound, held = self.public_bound(), self.accounts.held.units
         free = assignable(held, bound)
         more = self.rng.choice([0, self.rng.randint(0, free), free, free + 1])
         self.tell("A", self.accounts.assigned + more, bound)
         if more > free:
             self.refuse("a quota of what is not there")
             return
-        levied = sum(units for _, units in self.accounts._levies)
-        assert min(levied, held) <= bound, "a levy that no public bound knows of"
-        assert int(self.lost.max()) <= bound, "a user has paid more than is said"
         self.accounts.assign(self.accounts.assigned + more)
         self.copies.clear()
         self.hit["quota"] += more > 0
         self.give()
+
+    def public_bound(self) -> int:
+        """What streams can have cost a user so far: at least what anybody has paid, and what was levied."""
+        bound = sum(self.bounds[s].most_spent if s % 2 == 0 else self.billed[s] for s in self.streams)
+        assert sum(units for _, units in self.accounts._levies) <= bound, "a levy that no public bound knows of"
+        assert int(self.lost.max()) <= bound, "a user has paid more than is said"
+        return bound
 
     def copy(self) -> None:
         """Keep a copy."""
@@ -294,6 +297,8 @@ class World:
         after.levy(levy, slot)
         after.assign(self.accounts.assigned)
         self.accounts, self.bounds = after, bounds
+        if not self.period and not self.levied:
+            self.public_bound()
         self.give()
 
     def stand(self, stream: int, epoch: int) -> None:
