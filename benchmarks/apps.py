@@ -48,8 +48,7 @@ from dpi.apps.scoring import DETECTORS, Scorer, unshared
 from dpi.apps.watch import BY_CLASS
 from dpi.exact.integers import GRAINS
 from dpi.mechanism.base import Estimate, Measurement
-from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.boosted.boosted import State
+from dpi.mechanism.boosted import Boosted, State
 from dpi.noise import UnsafeSeededSource
 from dpi.release.queries import Distribution, Floats
 from dpi_research.compare.contenders import as_pdf

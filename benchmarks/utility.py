@@ -20,7 +20,7 @@ import argparse
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -118,23 +118,13 @@ def run(name: str, mechanism: Boosted, slots: int, budget: Budget, seed: int) ->
     return tally
 
 
-def best_tracker(name: str, slots: int, budget: Budget, seed: int) -> tuple[float, Mapping[str, float]]:
-    """The drift of the single tracker with the lowest mean divergence, and its divergences."""
-    runs = {drift: run(name, Boosted(drifts=(drift,)), slots, budget, seed) for drift in Boosted().drifts}
-    drift = min(runs, key=lambda d: runs[d].mean("ours rate"))
-    return drift, {truth: runs[drift].mean(f"ours {truth}") for truth in ("rate", "slot")}
-
-
-def report(name: str, slots: int, budget: Budget, seed: int, hindsight: bool, partitions: str) -> None:
+def report(name: str, slots: int, budget: Budget, seed: int, partitions: str) -> None:
     mechanism = Boosted(season=STREAMS[name].period)
     ours = run(name, replace(mechanism, partitions=()) if partitions == "none" else mechanism, slots, budget, seed)
-    drift, best = best_tracker(name, slots, budget, seed) if hindsight else (float("nan"), {})
     cells = [f"{name:12s}{slots:5d} "]
     for truth in ("rate", "slot"):
         cells.append("|")
         cells += [f"{ours.mean(f'{peer} {truth}'):8.5f}" for peer in ("ours", "uniform", "noisy", "demo")]
-        cells.append(f"{best.get(truth, float('nan')):8.5f}")
-        cells += [f"({drift:5.3f})"] if truth == "rate" else []
     cells.append("|")
     cells += [f"{ours.mean(f'{bins} {when}'):6.3f}" for when in ("all", "after") for bins in ("small", "large")]
     cells.append(f"| {1e3 * float(np.median(ours.seconds)):6.1f}")
@@ -143,7 +133,7 @@ def report(name: str, slots: int, budget: Budget, seed: int, hindsight: bool, pa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="fewer slots, no trackers in hindsight")
+    parser.add_argument("--quick", action="store_true", help="fewer slots")
     parser.add_argument("--streams", default=",".join(NAMES), help="names, separated by commas")
     parser.add_argument("--slots", type=int, help="slots of each stream")
     parser.add_argument("--budget", choices=("constant", "concentrated", "saving", "converging"), default="constant")
@@ -152,11 +142,11 @@ def main() -> None:
     parser.add_argument("--partitions", choices=("auto", "none"), default="auto", help="none: measure bins alone")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    truths = f"{'KL(rate ‖ released)':^54s}|{'KL(slot ‖ released)':^46s}"
+    truths = f"{'KL(rate ‖ released)':^37s}|{'KL(slot ‖ released)':^37s}"
     print(f"{'':18s}|{truths}|{'coverage: all':^15s}{'after':^14s}|")
-    peers = " ".join(f"{peer:>8s}" for peer in ("ours", "uniform", "noisy", "demo", "best"))
+    peers = " ".join(f"{peer:>8s}" for peer in ("ours", "uniform", "noisy", "demo"))
     cover = "small  large  small  large"
-    print(f"{'stream':12s}{'slots':>5s}  | {peers} {'drift':>7s} | {peers} |  {cover} | ms/slot")
+    print(f"{'stream':12s}{'slots':>5s}  | {peers} | {peers} |  {cover} | ms/slot")
     for name in options.streams.split(","):
         most = STREAMS[name].length
         slots = options.slots or (min(320, most) if options.quick else most)
@@ -165,7 +155,6 @@ def main() -> None:
             slots,
             budget(options.budget, options.epsilon, options.every),
             options.seed,
-            not options.quick,
             options.partitions,
         )
 

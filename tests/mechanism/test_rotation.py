@@ -16,8 +16,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.boosted._rotation import paule_mandel
-from dpi.mechanism.boosted._state import Layout
+from dpi.mechanism.rotation import Layout, Views, paule_mandel
 from dpi.noise import UnsafeSeededSource, add_laplace
 from dpi.noise.laplace import SATURATION
 from dpi.release.interval import interval
@@ -76,7 +75,8 @@ def check(estimate, bins):
 @pytest.mark.parametrize("turn", [0, 1, 2])
 def test_a_turn_is_laplace_on_the_block_sums(turn):
     """The measurement is the exact block sums plus discrete Laplace noise of scale G/ε, drawn once, and no more."""
-    state = dataclasses.replace(ROTATING.initial(ORDERED), turn=turn)
+    state = ROTATING.initial(ORDERED)
+    state = Views(state.layout, dataclasses.replace(state.turns, turn=turn))
     counts = np.arange(60)
     measurement = ROTATING.measure(state, histogram(counts), EPSILON, 3, UnsafeSeededSource(1))
     blocks = counts.reshape((5, 20, 60)[turn], -1).sum(1)
@@ -120,7 +120,7 @@ def test_without_budget_the_histogram_is_not_looked_at():
     assert measurement.values.size == 0
     after, estimate = ROTATING.update(state, measurement)
     check(estimate, 60)
-    assert after.turn == state.turn
+    assert after.turns.turn == state.turns.turn
 
 
 def test_another_sensitivity_or_size_is_refused():
@@ -154,14 +154,14 @@ def test_a_resumed_stream_is_the_uninterrupted_one(mechanism):
         state = after
     assert mechanism.to_bytes(state) == mechanism.to_bytes(resumed)
     with pytest.raises(ValueError, match="read-only"):
-        state.credit[0] = 1
+        state.turns.credit[0] = 1
 
 
 @given(st.data())
 @settings(max_examples=40)
 def test_damaged_bytes_are_refused(data):
     """Every flipped bit and every cut of a stored state is noticed."""
-    mechanism = Boosted(drifts=(0.1,), partitions=(Blocks(2),))
+    mechanism = Boosted(partitions=(Blocks(2),))
     domain = Bins([0, 1])
     stored = mechanism.to_bytes(mechanism.initial(domain))
     at = data.draw(st.integers(0, len(stored) - 1))
@@ -173,14 +173,13 @@ def test_damaged_bytes_are_refused(data):
 
 
 def test_a_state_of_other_options_is_refused():
-    """A state belongs to its partitions, its bins, its trackers and its season."""
+    """A state belongs to its partitions, its bins and its season."""
     stored = ROTATING.to_bytes(ROTATING.initial(ORDERED))
     others = [
         (Boosted(partitions=(Blocks(5), Blocks(30))), ORDERED),
         (Boosted(partitions=(Blocks(5),)), ORDERED),
         (Boosted(), ORDERED),
         (ROTATING, Bins(range(1, 61))),
-        (dataclasses.replace(ROTATING, drifts=(0.1,)), ORDERED),
         (dataclasses.replace(ROTATING, season=2), ORDERED),
     ]
     for mechanism, domain in others:

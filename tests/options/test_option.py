@@ -42,7 +42,7 @@ THINGS = [
     dpi.histogram.truncate(5, KEY),
     dpi.histogram.whole_pdf,
     dpi.Boosted(),
-    dpi.Boosted(drifts=(0, 0.1), season=24, partitions=(dpi.domain.Blocks(2), dpi.domain.Marginal("age", "land"))),
+    dpi.Boosted(season=24, partitions=(dpi.domain.Blocks(2), dpi.domain.Marginal("age", "land"))),
     dpi.Boosted(partitions=()),
     dpi.Published(),
     dpi.Published(
@@ -98,7 +98,6 @@ def test_every_option_has_options_of_its_own():
             dpi.Converging(dpi.budget.Zeta("2"), dpi.budget.RBA(10**8)),
         ],
         [dpi.Published(mu=0.25), dpi.Published(mu="1/4"), dpi.Published(mu=Fraction(1, 4))],
-        [dpi.Boosted(drifts=(0, 1)), dpi.Boosted(drifts=(0.0, 1.0))],
         [dpi.Slots("60m"), dpi.Slots("1h"), dpi.Slots("1h", origin="1970-01-01T00:00Z")],
     ],
 )

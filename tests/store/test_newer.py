@@ -13,8 +13,6 @@ from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import StateError
 from dpi.files import read_sealed, seal_of
 from dpi.mechanism import users
-from dpi.mechanism.boosted import _state as boosted
-from dpi.mechanism.boosted import _state as views
 from dpi.release import Release, from_frame, to_frame
 from dpi.store.folder import Layout
 from dpi.store.witness import Seen
@@ -62,9 +60,13 @@ READ = {
     "a witness": lambda _: Seen.from_json(json.dumps(SEEN | {"flavour": 1})),
     "a layout": lambda _: Layout.from_json(json.dumps(LAYOUT | {"flavour": 1})),
     "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 1\n", b"dpi saved 2\n")),
-    "a state of the boosted mechanism": lambda _: boosted.state_from_bytes(b"dpi boosted state 2\n" + bytes(64)),
+    "a state of the boosted mechanism": lambda _: dpi.Boosted().from_bytes(
+        DOMAIN, b"dpi boosted state 3\n" + bytes(64)
+    ),
     "a state by class": lambda _: users.from_bytes(b"dpi users 2\n" + bytes(64)),
-    "a state of partitions": lambda _: views.views_from_bytes(None, b"dpi rotating state 2\n" + bytes(64)),
+    "a state of partitions": lambda _: dpi.Boosted(partitions=(dpi.domain.Blocks(2),)).from_bytes(
+        DOMAIN, b"dpi rotating state 3\n" + bytes(64)
+    ),
 }
 DAMAGED = {
     "options": lambda _: DeclaredOptions.from_options(OPTIONS | {"epsilon_units": "1"}),
@@ -72,7 +74,7 @@ DAMAGED = {
     "a witness": lambda _: Seen.from_json(json.dumps(SEEN | {"sequence": "3"})),
     "a layout": lambda _: Layout.from_json("{"),
     "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 1\n", b"api saved 1\n")),
-    "a state": lambda _: boosted.state_from_bytes(b"dpi boosted state 1\n" + bytes(64)),
+    "a state": lambda _: dpi.Boosted().from_bytes(DOMAIN, b"dpi boosted state 2\n" + bytes(64)),
 }
 
 

@@ -69,7 +69,6 @@ def test_a_declared_season_is_learned_by_class():
             "compression": dpi.histogram.whole_pdf,
         },
         {"mechanism": dpi.Boosted(season=1_000_000)},
-        {"mechanism": dpi.Boosted(drifts=(0.1,))},
         {"mechanism": dpi.Boosted(partitions=(dpi.domain.Blocks(2),)), "domain": dpi.Bins(range(5))},
         {"domain": dpi.Bins(range(10_000))},
         {"domain": dpi.Hashed(20_000, KEY)},

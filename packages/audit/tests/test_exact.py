@@ -27,7 +27,7 @@ class Off(Mechanism[object]):
     """The boosted mechanism with noise that is `factor` times too small."""
 
     factor: Fraction
-    inner = dpi.Boosted(drifts=(0.1,))
+    inner = dpi.Boosted()
 
     def initial(self, domain):
         """As the boosted mechanism."""

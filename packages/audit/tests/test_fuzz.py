@@ -39,7 +39,7 @@ budgets = st.sampled_from(
         dpi.Converging(dpi.budget.Geometric(0.5), dpi.budget.RBA.ranges(0.1, 0.01)),
     ]
 )  # fmt: skip
-mechanisms = st.sampled_from([dpi.Boosted(drifts=(0.1,)), tight_published(3)])
+mechanisms = st.sampled_from([dpi.Boosted(), tight_published(3)])
 
 
 class Flaky:

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clocked_users import divergence, play
-from dpi.mechanism.users import _laws as laws
-from dpi.mechanism.users._laws import LawFilter, Laws
+from dpi.mechanism.users import _hypotheses as laws
+from dpi.mechanism.users._hypotheses import Laws
+from dpi.mechanism.users._laws import LawFilter
 
 LAW = np.arange(10, 0, -1) / 55
 BINS = LAW.size
@@ -155,5 +156,5 @@ def test_fit_finds_what_is_paid(whole, shift, seed):
     """If sums look like the law, their total is found within five deviations and its own misfit."""
     filter_, _ = begin()
     sums = whole * LAW + np.random.default_rng(seed).laplace(0, 1, BINS)
-    found, variance = filter_.fit(sums, np.array([whole * np.exp(shift)]), 0, EACH)
+    found, variance, *_ = filter_.fit(sums, np.array([whole * np.exp(shift)]), 0, EACH)
     assert abs(found - whole) < 5 * variance**0.5

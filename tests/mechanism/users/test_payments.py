@@ -15,7 +15,7 @@ from dpi.budget.classes import level
 from dpi.mechanism import users as estimator
 from dpi.mechanism.users import UsersState
 from dpi.mechanism.users import _payments as payments
-from dpi.mechanism.users._laws import GROUP_OF
+from dpi.mechanism.users._hypotheses import GROUP_OF
 from dpi.planning import LONGEST, NEWCOMERS
 
 BINS, CLASSES = 6, 9

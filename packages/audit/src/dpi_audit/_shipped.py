@@ -193,7 +193,7 @@ def _box(**options: object) -> BlackBox:
 
 
 BOXES: tuple[tuple[str, float, BlackBox], ...] = (
-    ("boosted, ledger, as a black box", 1.0, _box(mechanism=dpi.Boosted(drifts=(0.1,)))),
+    ("boosted, ledger, as a black box", 1.0, _box(mechanism=dpi.Boosted())),
     ("published, ledger, as a black box", 1.0, _box(mechanism=tight_published(3, size=2))),
     ("discovery over all texts, as a black box", 1.0, _discovery_box(1, alone(1, VALUES))),
 )

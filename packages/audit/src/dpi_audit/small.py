@@ -35,8 +35,8 @@ EPSILON = Fraction(1)
 
 
 def stream(**options: object) -> MakeStream:
-    """Return how to make a small stream; its mechanism has two trackers, since experts see nothing private."""
-    mechanism = options.pop("mechanism", dpi.Boosted(drifts=(0.003, 0.1)))
+    """Return how to make a small stream."""
+    mechanism = options.pop("mechanism", dpi.Boosted())
 
     def make(wrap: Wrap) -> dpi.Stream:
         defaults: dict[str, object] = {

@@ -1,7 +1,26 @@
-"""The estimator of users by class: who is active, what they do, what they pay."""
+"""The estimator: who is active, what they do, what they pay; by class, or of users who are measured alike."""
 
+from dpi.mechanism.users._alike import HUGE, AlikeState, close_alike, same_hypotheses
+from dpi.mechanism.users._hypotheses import Laws
 from dpi.mechanism.users._payments import ask
 from dpi.mechanism.users._slot import GroupSums, close_slot
-from dpi.mechanism.users._state import UsersState, digested, from_bytes, holds, to_bytes
+from dpi.mechanism.users._state import UsersState, decode, digested, encode, freeze, from_bytes, holds, to_bytes
 
-__all__ = ["GroupSums", "UsersState", "ask", "close_slot", "digested", "from_bytes", "holds", "to_bytes"]
+__all__ = [
+    "HUGE",
+    "AlikeState",
+    "GroupSums",
+    "Laws",
+    "UsersState",
+    "ask",
+    "close_alike",
+    "close_slot",
+    "decode",
+    "digested",
+    "encode",
+    "freeze",
+    "from_bytes",
+    "holds",
+    "same_hypotheses",
+    "to_bytes",
+]

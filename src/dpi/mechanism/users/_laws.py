@@ -17,35 +17,35 @@ Sees sums after noise; no histogram, no user.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.filtering._gaussians import Gaussians
-from dpi.mechanism.filtering._population import WIDTH, Readout, grid_levels, initial_population
+from dpi.mechanism.filtering._gaussians import Gaussians, blocks
+from dpi.mechanism.filtering._population import WIDTH, Readout, grid_levels
 from dpi.mechanism.filtering.laplace_gauss import fisher_information, score_evidence
 from dpi.mechanism.users import _counts
+from dpi.mechanism.users._hypotheses import (
+    BY_CLASS,
+    GROUP_OF_LAW,
+    HABIT,
+    STAY,
+    UNIFORM,
+    Fitted,
+    Hypotheses,
+    Laws,
+    Reading,
+    Seen,
+    join_seen,
+)
 
-BANDS = (0, 1, 2, 3, 6)
-"""The first class of each law. Source: classes 3 and above pay alike; a wait later, their people have been there twice
-as long."""
-GROUPS = (0, 1, 6)
-"""The first class of each histogram: newcomers, those who have much left, and those who have little, whose sums the
-others would drown. Source: docs/estimator.md, Payments."""
-DRIFTS = (0.003, 0.03)
-"""Steps by which log-levels move in a slot: hardly in a season, or in a month. Source: a prior; a factor of ten
-apart."""
 RESTART, RESTARTED = 0.004, 0.3
 """Prior odds that all bins have moved since the last measurement, and by which part of their levels. Source: a prior;
 once in some hundred measurements, as much as a hundred slots of the faster walk."""
-PATIENCE = 0.7
-"""Prior weight of a drift against the next slower one. Source: a prior; docs/estimator.md, What was tried."""
-STAY, MOVE, HABIT = KINDS = (0, 1, 2)
-LEFT_TO_CHANCE = 0.2
-"""Where visits are habits, the part of a class's sampling variance that is drawn anew. Source: a prior."""
 OWN = (2.0, 0.3)
 """Steps that newcomers' law, and every other law, has of its own, as parts of the common one: newcomers are others in
 every slot. Source: by trial, on random worlds and short streams."""
@@ -64,8 +64,6 @@ TOGETHER = 0.2
 FAINTEST = 0.01
 """A restart or a jump that is less likely is left out: a sum of what hardly ever happens would be noise for a law that
 never moves. Source: a prior; one in a hundred."""
-UNIFORM = 0.2
-"""Prior weight of the law that all bins are alike, which wins where nothing stands out from noise. Source: a prior."""
 SCALES = 20.0
 """Powers of e among which what the first slot's users pay together is looked for, if they are anybody. Source: a prior;
 from one user to a billion."""
@@ -76,91 +74,45 @@ LEAST_FITTED, MISFIT, OUTLIER = 0.05, 0.1, 20.0
 residual counts as at most so many of its variance. Source: a prior."""
 FORGOTTEN = 1e-3
 """A hypothesis of less weight starts again from the best one. Source: a prior."""
+CERTAIN = 0.95
+"""With one law: from this weight on, a run that began anew is all that is remembered; and a bin that jumped with less
+than the rest is left out, or hypotheses of small steps would walk by what they doubt. Source: by definition; 95 %."""
+EMPTY = 0.1
+"""With one law: prior odds of a slot without users. Holidays are common; that all bins are new must be the rarer
+explanation, or a quiet week would wipe the memory out. Source: a prior."""
+NEVER = 6.5
+"""Deviations that noise never has: in one of 10¹⁰ slots. Source: by calculation."""
+MOST = 4096
+"""The largest bins fix a median; further ones would add nothing but time. Source: by calculation."""
+NODES = 200
+"""Of the table of densities of what is drawn anew, in steps of the noise. Source: by calculation; 3 % apart."""
+BLOCK = 1 << 14
+"""Bins that are worked on at a time, with one law. Source: by calculation; their rows fit in a cache."""
 _SMALLEST = 1e-9
 """Variances below this, over bins², count as this. Source: by calculation."""
 
-_DRIFT: Floats = np.tile(DRIFTS, len(KINDS))
-_KIND: Integers = np.repeat(KINDS, len(DRIFTS))
-HYPOTHESES = _DRIFT.size
-_PRIOR: Floats = np.tile(PATIENCE ** np.arange(len(DRIFTS)), len(KINDS))
-_PRIOR /= _PRIOR.sum()
-_CHANCE: Floats = np.where(_KIND == HABIT, LEFT_TO_CHANCE, 1.0)[:, None]
-BAND_OF: Integers = np.searchsorted(BANDS, np.arange(64), side="right") - 1
-"""The law of each class."""
-GROUP_OF: Integers = np.searchsorted(GROUPS, np.arange(64), side="right") - 1
-"""The histogram of each class."""
-_GROUP: Integers = GROUP_OF[list(BANDS)]
 
+class _Taken(NamedTuple):
+    """What a histogram said of hypotheses, how clearly, and of its users."""
 
-class Seen(NamedTuple):
-    """What one histogram said of its own users: for each hypothesis and bin, in users."""
-
-    apart: Floats
-    """By how many they differ from what their laws say, …"""
-    apart_variance: Floats
-    """… and the variance of that."""
-    users: Floats | None
-    """How many they are, where that is known better than by their laws, …"""
-    variance: Floats | None
-    """… and the variance of that."""
-
-
-class Reading(NamedTuple):
-    """The levels of all users together, under the population of levels; for each hypothesis and bin."""
-
-    table: Readout
-    mean: Floats
-    towards: Floats
-    """Covariance of every law with the whole."""
-    variance: Floats
-    read: Gaussians
-    noise: Floats
-    """What of the variance is noise: only that is read under the population, or a picture would fade as it gets old."""
-
-
-@dataclass(frozen=True, eq=False)
-class Laws:
-    """What is known of all laws, between slots."""
-
-    mean: Floats
-    """(hypotheses, bins, laws); no law before the first measurement."""
-    covariance: Floats
-    """(hypotheses, bins, laws, laws)."""
-    log_weights: Floats
-    """Of the hypotheses, (histograms, hypotheses)."""
-    uniform: Floats
-    """Log odds that all bins are alike, (histograms,)."""
-    population: Floats
-    """Shares of the levels of bins."""
-    level: Floats
-    """What was released of each bin."""
-    noisy: Floats
-    """The part of what is not known of all users together that is noise, (hypotheses, bins); the rest is that laws may
-    have moved."""
-
-    @classmethod
-    def begun(cls, bins: int) -> Laws:
-        """Before anything was seen."""
-        return cls(
-            mean=np.zeros((HYPOTHESES, bins, 0), dtype=np.float32),
-            covariance=np.zeros((HYPOTHESES, bins, 0, 0), dtype=np.float32),
-            log_weights=np.log(np.array([_PRIOR] * len(GROUPS))),
-            uniform=np.full(len(GROUPS), np.log(UNIFORM / (1 - UNIFORM))),
-            population=initial_population(bins),
-            level=np.full(bins, 1 / bins),
-            noisy=np.ones((HYPOTHESES, bins), dtype=np.float32),
-        )
-
-    @property
-    def known(self) -> bool:
-        """Whether anything was measured."""
-        return bool(self.mean.shape[2])
+    evidence: Floats
+    clear: float
+    seen: Seen
 
 
 class LawFilter:
     """The laws at work in one slot: each step changes them."""
 
-    def __init__(self, laws: Laws) -> None:
+    def __init__(self, laws: Laws, model: Hypotheses = BY_CLASS) -> None:
+        self._model = model
+        self.missing = 0.0
+        """Of the active users, the share who cannot pay: those who can may be of another kind."""
+        self._crowded: npt.NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
+        self._anew: Floats = np.zeros(0)
+        self.even: Floats | None = None
+        """With one law: users of each bin, if all bins are alike but for chance."""
+        self.silent = self._begun = self._certain = False
+        """Whether sums were more likely noise than of any users: nothing that was learned of them is to be kept."""
         self.mean, self.covariance = laws.mean.astype(np.float64), laws.covariance.astype(np.float64)
         self.log_weights, self.uniform = laws.log_weights.copy(), laws.uniform.copy()
         self.population, self.level, self.noisy = laws.population, laws.level, laws.noisy.astype(np.float64)
@@ -196,21 +148,21 @@ class LawFilter:
         How likely it is that bins are alike, or that there is nobody, is judged by marginal likelihoods: levels are
         drawn from the population, and the scale of what is paid from `SCALES`.
         """
-        each, levels = squared / max(payments, 1e-9), grid_levels(self.bins)
+        each = squared / max(payments, 1e-9)
         users = max(payments, 0.5 * np.sqrt(2 * self.bins))
-        ahead = users * levels
-        spread = each * ahead + (WIDTH * ahead) ** 2
-        density = np.asarray(score_evidence(sums[:, None] - ahead, spread, 1.0).log_density, dtype=np.float64)
-        apart = float(np.logaddexp.reduce(density + np.log(self.population), axis=1).sum())
-        apart *= 1 - 1 / self.bins  # levels sum to one
-        width = np.sqrt(2 * np.pi * 2 * self.bins) / users / SCALES
-        nobody = self._even(sums, 0.0, each) - min(float(np.log(width)), 0.0) - np.log(UNIFORM)  # as likely as somebody
-        even = float(np.logaddexp(self._even(sums, payments, each), nobody))
-        self.uniform[0] = np.clip(self.uniform[0] + even - apart, -40.0, 40.0)
-        variance = (2 + each * np.maximum(sums, 0)) / users**2
-        self.mean = np.repeat((sums / users)[None, :, None], HYPOTHESES, 0)
-        self.covariance = np.repeat(variance[None, :, None, None], HYPOTHESES, 0)
-        self.laws = 1
+        fresh, alike = float(self._fresh(sums, users, each).sum()), self._alike(sums, users, each)
+        if self._model.alone:
+            self.silent = self._is_noise(sums, float(np.logaddexp(fresh, alike)))
+            self.uniform[0] = np.clip(alike - fresh, -40.0, 40.0)
+        else:
+            width = np.sqrt(2 * np.pi * 2 * self.bins) / users / SCALES
+            noise = -float(np.abs(sums).sum()) - self.bins * np.log(2.0)
+            nobody = noise - min(float(np.log(width)), 0.0) - np.log(UNIFORM)  # as likely as somebody
+            fresh *= 1 - 1 / self.bins  # levels sum to one
+            self.uniform[0] = np.clip(self.uniform[0] + np.logaddexp(alike, nobody) - fresh, -40.0, 40.0)
+        self.laws, size = 1, self._model.size
+        self.mean, self.covariance = np.empty((size, self.bins, 1)), np.empty((size, self.bins, 1, 1))
+        self._set_alone(slice(None), sums, users, each)
 
     def age(self, slots: int, sizes: Floats, gone: float | None = None) -> None:
         """Laws some slots later: all walk together, and each by itself.
@@ -218,9 +170,9 @@ class LawFilter:
         After the first slot, of whose users a part is `gone`, newcomers are of another kind.
         """
         before = self._doubt(sizes)
-        step = slots * _DRIFT[:, None] ** 2 * np.maximum(self.level, 0.1 / self.bins) ** 2
+        step = slots * self._model.drift[:, None] ** 2 * np.maximum(self.level, 0.1 / self.bins) ** 2
         self.covariance += step[..., None, None]
-        for law in range(self.laws):
+        for law in range(0 if self._model.alone else self.laws):
             self.covariance[..., law, law] += OWN[min(law, 1)] ** 2 * step
         if gone is not None:
             self.covariance[..., 0, 0] += (APART * self.level) ** 2
@@ -237,64 +189,126 @@ class LawFilter:
         self.mean *= profile[:, None]
         self.covariance *= (profile**2)[:, None, None]
 
-    def read(self, sizes: Floats) -> Reading:
-        """All users together, laws weighted by their sizes, under the population of levels."""
+    def _levels(self, sizes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Of all users together: means, covariances with every law, variances, and what of them is noise."""
         part = sizes / sizes.sum()
         mean, towards = _dot(self.mean, part), _dot(self.covariance, part)
         variance = np.maximum(_dot(towards, part), _SMALLEST / self.bins**2)
-        noise = np.maximum(self.noisy * variance, _SMALLEST / self.bins**2)
-        if self._table is None:  # one for the slot: what is read later is a little more or less known
-            low = max(0.01 * float(noise.min()), _SMALLEST / self.bins**2)
-            self._table = Readout.snapped(
-                self.population, self.bins, low, min(max(16 * float(noise.max()), 4 * low), 4.0)
-            )
-        table = self._table
+        return mean, towards, variance, np.maximum(self.noisy * variance, _SMALLEST / self.bins**2)
+
+    def _tabulate(self, noise: Floats) -> Readout:
+        """One for the slot: what is read later is a little more or less known."""
+        low = max(0.01 * float(noise.min()), _SMALLEST / self.bins**2)
+        high = min(max(16 * float(noise.max()), 4 * low), 4.0)
+        self._table = Readout.snapped(self.population, self.bins, low, high)
+        return self._table
+
+    def read(self, sizes: Floats) -> Reading:
+        """All users together, laws weighted by their sizes, under the population of levels."""
+        mean, towards, variance, noise = self._levels(sizes)
+        table = self._table or self._tabulate(noise)
         read = table.read(Gaussians(mean, noise))
         return Reading(table, mean, towards, variance, Gaussians(read.mean, read.variance + (variance - noise)), noise)
 
-    def fit(self, sums: Floats, payments: Floats, group: int, each: float) -> tuple[float, float]:
+    def fit(self, sums: Floats, payments: Floats, group: int, each: float) -> Fitted:
         """What users of these laws pay together if sums look like their laws, and its variance: least squares."""
         whole, weights, read = float(payments.sum()), self.weights(group), self.read(payments).read
         law = weights @ read.mean
         doubt = weights @ (read.variance + (read.mean - law) ** 2)
         law = np.maximum(law, LEAST_FITTED / self.bins)
         law /= law.sum()
+        if self._model.alone:
+            whole = max(_middle(sums, law, np.sqrt(2 + whole**2 * np.maximum(doubt, 0.0) + whole * each * law)), 0.0)
         spread = 2 + whole**2 * np.maximum(doubt, 0.0) + whole * each * law
         weight = law / spread
+        if self._model.alone:  # a crowd in a bin says nothing of the others
+            beyond = np.abs(sums - whole * law) - np.log(self.bins / FAINTEST**2)
+            self._crowded = beyond > NEVER * np.sqrt(spread - 2)
+            if self._crowded.all():  # nobody is left to go by
+                self._crowded = np.zeros(self.bins, dtype=np.bool_)
+            weight = np.where(self._crowded, 0.0, weight)
         precision = float(weight @ law)
         found = float(weight @ sums) / precision
         misfit = max(float(np.mean(np.minimum((sums - found * law) ** 2 / spread, OUTLIER))), 1.0)
-        return found, misfit**2 / precision + (MISFIT * found) ** 2
+        crowd = float((sums - found * law)[self._crowded].sum()) if self._model.alone else 0.0
+        common = float(weight**2 @ np.maximum(doubt, 0.0)) * (whole / precision) ** 2
+        return Fitted(
+            found, misfit**2 / precision + (MISFIT * found) ** 2, misfit**2 / precision - common, common, crowd
+        )
 
     def observe(self, sums: Floats, payments: Floats, squared: float, sizes: Floats, group: int) -> Seen:
         """One histogram: what users of each law pay together, the sum of their squared payments, and sizes of laws."""
+        whole = float(payments.sum())
+        each = squared / whole  # what one of its users pays
+        if not self._model.alone:
+            taken = self._take_in(sums, payments, each, sizes, group, JUMP)
+            self._weigh(taken.evidence, sums, whole, each, taken.clear, group)
+            return taken.seen
+        # Information goes with the square of a signal: of all users, with the square of the share of those who pay.
+        clear = -float(np.expm1(-0.5 * whole**2 * float(self.level @ self.level))) * (1 - self.missing) ** 2
+        changed = 0.0 if self.missing else clear
+        if self._table is None:
+            self._tabulate(self._levels(sizes)[3])
+        total, noise = float(sums.sum()), 2.0 * self.bins
+        plain = max(total if (total - whole) ** 2 > noise else whole, 0.5 * noise**0.5)
+        self._anew = self._fresh(sums, plain, each)
+        parts = [
+            self._at(here)._take_in(sums[here], payments, each, sizes, group, JUMP * changed)
+            for here in blocks(self.bins, BLOCK)
+        ]
+        evidence = np.sum([part.evidence for part in parts], axis=0)
+        self._weigh(evidence, sums, whole, each, clear, group, (changed, plain))
+        seen = join_seen([part.seen for part in parts])
+        if self._begun:  # what this slot says is all that the run knows: there is nothing beside it
+            rows = slice(None) if self._certain else slice(-1, None)
+            seen.apart[rows], seen.apart_variance[rows] = 0.0, 0.0
+            seen = Seen(seen.apart, seen.apart_variance, None, None)
+        return seen
+
+    def _at(self, here: slice) -> LawFilter:
+        """The same laws in some bins: what changes there changes here."""
+        part = copy(self)
+        part.mean, part.covariance, part.noisy = self.mean[:, here], self.covariance[:, here], self.noisy[:, here]
+        part.level, part._anew = self.level[here], self._anew[here]
+        return part
+
+    def _take_in(self, sums: Floats, payments: Floats, each: float, sizes: Floats, group: int, jump: float) -> _Taken:
+        """Laws after a histogram, which may be that of some bins."""
         reading = self.read(sizes)
         shift = (reading.read.mean - reading.mean) / reading.variance
         narrower = np.maximum(reading.variance - reading.read.variance, 0.0) / reading.variance**2
         whole = float(payments.sum())
-        each = squared / whole  # what one of its users pays
         ahead, gain = _dot(self.mean, payments), _dot(self.covariance, payments)
         across, spread = _dot(reading.towards, payments), _dot(gain, payments)
         doubt = np.maximum(spread - across**2 * narrower, 1e-4 * spread)
         expected = np.maximum(ahead + across * shift, LEAST * whole * reading.read.mean)
-        chance = each * expected * (_CHANCE if group else 1.0)
+        chance = each * expected * (self._model.chance if group else 1.0)
+        if self.missing:  # log-odds of those who pay are apart
+            part = np.clip(reading.read.mean, 0.0, 1.0)
+            chance += (self.missing * APART * whole * part * (1 - part)) ** 2
         scored = score_evidence(sums - expected, doubt + chance, 1.0)
         evidence = np.asarray(scored.log_density, dtype=np.float64)
         usual = (whole * np.maximum(self.level, 0.1 / self.bins)) ** 2
-        moved = RESTARTED**2 * usual
-        other = np.asarray(score_evidence(sums - expected, doubt + chance + moved, 1.0).log_density, dtype=np.float64)
-        total, restarted = evidence.sum(1), other.sum(1) + np.log(RESTART)
-        odds = 1 / (1 + np.exp(np.clip(total - restarted, -50.0, 50.0)))[:, None]
-        evidence += ((np.logaddexp(total, restarted) - total) / self.bins)[:, None]
+        all_bins: Floats = np.zeros(1)
+        if not self._model.alone:
+            moved = RESTARTED**2 * usual
+            other = self._density(sums - expected, doubt + chance + moved)
+            total, restarted = evidence.sum(1), other.sum(1) + np.log(RESTART)
+            odds = 1 / (1 + np.exp(np.clip(total - restarted, -50.0, 50.0)))[:, None]
+            evidence += ((np.logaddexp(total, restarted) - total) / self.bins)[:, None]
+            all_bins = np.where(odds > FAINTEST, odds, 0.0) * moved
+        signal = whole * (self.weights(group) @ reading.read.mean)
+        clear = -float(np.expm1(-0.5 * signal @ signal))
+        rare = max(jump, 1e-300) / self.bins
         anew = usual + (whole / self.bins) ** 2
-        other = np.asarray(score_evidence(sums - expected, doubt + chance + anew, 1.0).log_density, dtype=np.float64)
-        ratio = JUMP / self.bins * np.exp(np.minimum(other - evidence, 50.0))
-        evidence = np.logaddexp(evidence, other + np.log(JUMP / self.bins))
+        if self._model.alone:
+            anew, other = np.maximum(anew, (sums - expected) ** 2), self._anew
+        else:
+            other = self._density(sums - expected, doubt + chance + anew)
+        ratio = rare * np.exp(np.minimum(other - evidence, 50.0))
+        evidence = np.logaddexp(evidence, other + np.log(rare))
         seen, jumped = payments > 0, ratio / (1 + ratio)
-        all_bins, one_bin = (
-            np.where(odds > FAINTEST, odds, 0.0) * moved,
-            np.where(jumped > FAINTEST, jumped, 0.0) * anew,
-        )
+        one_bin = np.where(jumped > (1 - CERTAIN if self._model.alone else FAINTEST), jumped, 0.0) * anew
         if all_bins.any() or one_bin.any():
             here, back = np.outer(seen, seen), np.arange(self.laws) > 0
             together = TOGETHER * (here | np.outer(back, back) & (group > 0))
@@ -314,9 +328,12 @@ class LawFilter:
         before = self._doubt(sizes)
         self.covariance -= step[..., None, None] * gain[..., :, None] * gain[..., None, :]
         left = np.minimum(self._doubt(sizes) / before, 1.0)
-        self.noisy = left * self.noisy + (1 - left)  # what a measurement leaves open is its noise
-        self._weigh(evidence.sum(1), sums, whole, each, reading.read.mean, group)
-        return Seen(chance * slope / each, (chance - chance**2 * known) / each**2, *(counted or (None, None)))
+        self.noisy[...] = left * self.noisy + (1 - left)  # what a measurement leaves open is its noise
+        apart = Seen(chance * slope / each, (chance - chance**2 * known) / each**2, *(counted or (None, None)))
+        if self._model.alone and (jumped > CERTAIN).any():  # what was measured is all that is known
+            np.copyto(apart.apart, (sums - _dot(self.mean, payments)) / each, where=jumped > CERTAIN)
+            np.copyto(apart.apart_variance, 2 / each**2, where=jumped > CERTAIN)
+        return _Taken(evidence.sum(1), clear, apart)
 
     def _count(
         self, sums: Floats, each: float, expected: Floats, doubt: Floats, both: Floats, slope: Floats, known: Floats
@@ -330,33 +347,102 @@ class LawFilter:
         smooth = np.maximum(expected + both * slope, 0.0) / each
         return np.where(fits, users, smooth), np.where(fits, variance, (both - both**2 * known) / each**2)
 
-    def _weigh(self, evidence: Floats, sums: Floats, whole: float, each: float, levels: Floats, group: int) -> None:
+    def _is_noise(self, sums: Floats, users: float) -> bool:
+        """Whether there are no users, rather than those with this log density."""
+        return bool(np.log(EMPTY) - float(np.abs(sums).sum()) - self.bins * np.log(2.0) > users)
+
+    def _alike(self, sums: Floats, whole: float, each: float) -> float:
+        """Log density of all sums if all bins are alike; with one law, the users of each bin are then known too."""
+        even = whole / self.bins
+        scored = score_evidence(sums - even, np.full(self.bins, each * even), 1.0)
+        if self._model.alone:
+            self.even = np.maximum(even / each + even * np.asarray(scored.slope, dtype=np.float64), 0.0)
+        return float(np.sum(scored.log_density, dtype=np.float64))
+
+    @staticmethod
+    def _density(residual: Floats, variance: Floats) -> Floats:
+        return np.asarray(score_evidence(residual, variance, 1.0).log_density, dtype=np.float64)
+
+    def _weigh(
+        self,
+        evidence: Floats,
+        sums: Floats,
+        whole: float,
+        each: float,
+        clear: float,
+        group: int,
+        changed: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
         """Weights of the hypotheses and of the uniform law; what drowns in noise says nothing."""
         weights = self.weights(group)
         best = float(evidence.max())
         mixed = best + float(np.log(weights @ np.exp(evidence - best)))
-        alike = self._even(sums, whole, each)
-        signal = whole * (weights @ levels)
-        clear = -float(np.expm1(-0.5 * signal @ signal))
-        odds = np.clip(self.uniform[group] + alike - mixed, -40.0, 40.0)
+        log = self.log_weights[group] + clear * (evidence - best)
+        if self._model.alone:
+            fresh = self._begin_again(log, best, sums, each, *changed)
+            mixed = float(np.logaddexp(mixed, fresh))
+            self.silent = self._is_noise(sums, mixed)
+        odds = np.clip(self.uniform[group] + self._alike(sums, whole, each) - mixed, -40.0, 40.0)
         uniform = (1 - RETURN**2 * clear) / (1 + np.exp(-odds)) + RETURN**2 * clear * UNIFORM
         self.uniform[group] = np.log(uniform / (1 - uniform))
-        log = self.log_weights[group] + clear * (evidence - best)
         weights = np.exp(np.maximum(log - log.max(), -40.0))
-        self.log_weights[group] = np.log((1 - RETURN * clear) * weights / weights.sum() + RETURN * clear * _PRIOR)
+        weights /= weights.sum()
+        prior = self._model.prior
+        if self._model.alone and weights[-1] > CERTAIN:
+            for array in (self.mean, self.covariance, self.noisy):
+                array[:] = array[-1]
+            self._certain = True
+            weights = prior
+        weights = (1 - RETURN * clear) * weights + RETURN * clear * prior
+        self.log_weights[group] = np.log(np.maximum(weights, 1e-300))
 
-    def _even(self, sums: Floats, whole: float, each: float) -> float:
-        """Log density of sums if all bins are alike."""
-        even = whole / self.bins
-        return float(np.sum(score_evidence(sums - even, np.full(self.bins, each * even), 1.0).log_density, dtype=float))
+    def _begin_again(
+        self, log: Floats, best: float, sums: Floats, each: float, changed: float, payments: float
+    ) -> float:
+        """The last hypothesis is a run that began now, if that is more likely than when it did; the log odds."""
+        if not changed:
+            return -np.inf
+        rare, fresh = np.log(RETURN * changed), float(self._anew.sum())
+        begun = rare + np.logaddexp.reduce(self.log_weights[0]) + changed * (fresh - best)
+        if begun > log[-1]:
+            self._set_alone(slice(-1, None), sums, payments, each)
+            self._begun = True
+        log[-1] = np.logaddexp(log[-1], begun)
+        return float(rare + fresh)
+
+    def _set_alone(self, rows: slice, sums: Floats, payments: float, each: float) -> None:
+        """Hypotheses that know one measurement of one law."""
+        noise: Floats | float = 2.0
+        if self._model.alone:
+            # That all of a sum y is noise has odds of e^-y, which a normal law of variance y/2 says too; beyond what
+            # the noise of any bin reaches, a sum is as far from its level as noise is from nothing.
+            noise = np.where(sums < np.log(1000 * self.bins), np.maximum(0.5 * sums, 2.0), 2.0)
+        self.mean[rows] = (sums / payments)[:, None]
+        self.covariance[rows] = ((noise + each * np.maximum(sums, 0)) / payments**2)[:, None, None]
+        self.noisy[rows] = 1.0
+
+    def _fresh(self, sums: Floats, payments: float, each: float) -> Floats:
+        """Log density of each sum if its level is drawn anew from the population: tabulated."""
+        levels = payments * grid_levels(self.bins)
+        place = np.arcsinh(sums)
+        nodes = np.linspace(min(float(place.min()), -1.0), max(float(place.max()), 1.0), NODES)
+        log = self._density(np.sinh(nodes)[:, None] - levels, each * levels + (WIDTH * levels) ** 2)
+        top = log.max(1)
+        table = top + np.log(np.exp(log - top[:, None]) @ self.population)
+        return np.asarray(np.interp(place, nodes, table))
 
     def normalise(self) -> None:
         """Every law sums to one: bins share what is missing by their variances."""
+        if self._crowded.any():
+            mass = np.maximum(self.mean.sum(1), 0.01)
+            self.mean /= mass[:, None]
+            self.covariance /= (mass**2)[:, None, None]
+            return
         variance = np.diagonal(self.covariance, axis1=2, axis2=3)
         missing = (1 - self.mean.sum(1)) / (variance.sum(1) + 1e-6)
         self.mean += variance * missing[:, None]
         for beaten in np.flatnonzero(self.log_weights.max(0) < np.log(FORGOTTEN)).tolist():
-            best = int(np.argmax(self.log_weights.sum(0) + 2.0 * (_KIND[beaten] == _KIND)))
+            best = int(np.argmax(self.log_weights.sum(0) + 2.0 * (self._model.kind[beaten] == self._model.kind)))
             self.mean[beaten], self.covariance[beaten] = self.mean[best], self.covariance[best]
 
     def move_up(self, law: int, share: float, seen: Seen | None, users: float, gone: float) -> None:
@@ -373,11 +459,11 @@ class LawFilter:
             grown[..., after, after] = covariance[..., law, law] + (SELECTED * gone * self.level) ** 2
             self.mean = np.concatenate([self.mean, self.mean[..., law : law + 1]], axis=2)
             self.covariance, share, self.laws = grown, 1.0, after + 1
-            group, before = _GROUP[after], _GROUP[law]
+            group, before = GROUP_OF_LAW[after], GROUP_OF_LAW[law]
             if group != before:  # they are the same people
                 self.log_weights[group], self.uniform[group] = self.log_weights[before], self.uniform[before]
         else:
-            moving = _KIND != STAY
+            moving = self._model.kind != STAY
             mean, part = self.mean[moving], covariance[moving]
             mean[..., after] += share * (mean[..., law] - mean[..., after])
             row = (1 - share) * part[..., after, :] + share * part[..., law, :]
@@ -386,15 +472,26 @@ class LawFilter:
             part[..., after, after] = corner + (share * SELECTED * gone * self.level) ** 2
             self.mean[moving], covariance[moving] = mean, part
         if seen is not None:
-            habit = _KIND == HABIT
+            habit = self._model.kind == HABIT
             self.mean[habit, :, after] += share / max(users, 1.0) * seen.apart[habit]
             self.covariance[habit, :, after, after] += (share / max(users, 1.0)) ** 2 * seen.apart_variance[habit]
 
     def groups_of_laws(self) -> Integers:
         """The histogram in which each law is measured."""
-        return _GROUP[: self.laws]
+        return GROUP_OF_LAW[: self.laws]
+
+
+def _middle(sums: Floats, law: Floats, deviation: Floats) -> float:
+    """What is paid together by the median bin: the weighted median of ratios, over the bins that say most."""
+    at = np.argpartition(law, -MOST)[-MOST:] if law.size > MOST else slice(None)
+    ratios, weights = sums[at] / law[at], law[at] / deviation[at]
+    order = np.argsort(ratios)
+    through = np.cumsum(weights[order])
+    return float(ratios[order[np.searchsorted(through, 0.5 * through[-1])]])
 
 
 def _dot(rows: Floats, vector: Floats) -> Floats:
     """Inner products along the last axis, in one step."""
+    if vector.size == 1:
+        return np.asarray(rows[..., 0] * vector[0])
     return np.asarray((rows.reshape(-1, vector.size) @ vector).reshape(rows.shape[:-1]))

@@ -50,11 +50,20 @@ class Level:
         return float(self.weights @ (self._ahead + (self.mean - self.expected) ** 2))
 
     @property
+    def widest(self) -> float:
+        """The variance of the next slot's, if it walks as far as it may."""
+        return float(self._ahead.max())
+
+    @property
     def _ahead(self) -> Floats:
         return np.asarray(self.variance + (STEPS * np.maximum(self.mean, 1.0)) ** 2 + 0.1 * self.mean)
 
-    def after(self, seen: float, variance: float) -> Level:
-        """After a noisy measurement of the number."""
+    def after(self, seen: float, variance: float, plain: tuple[float, float] | None = None) -> Level:
+        """After a noisy measurement of the number.
+
+        `plain` is another one, coarse and without a model, with its variance: a number that is another one altogether
+        is then the plain one, and a measurement that says nothing lets no weight flow back.
+        """
         if not self.known:
             return Level(np.full(STEPS.size, max(seen, 0.0)), np.full(STEPS.size, variance), PRIOR, known=True)
         ahead, missed = self._ahead, seen - self.mean
@@ -62,10 +71,10 @@ class Level:
         log = np.log(self.weights) - 0.5 * (missed**2 / both + np.log(both))
         wide = max(self.expected, abs(seen)) ** 2 + variance
         if np.log(ANEW) - 0.5 * ((seen - self.expected) ** 2 / wide + np.log(wide)) > np.logaddexp.reduce(log):
-            return Level.begun().after(seen, variance)
-        weights = np.exp(log - log.max())
-        weights = (1 - RETURN) * weights / weights.sum() + RETURN * PRIOR
-        gain = ahead / both
+            return Level.begun().after(*(plain or (seen, variance)))
+        weights, gain = np.exp(log - log.max()), ahead / both
+        back = RETURN if plain is None else RETURN * float(gain[-1])
+        weights = (1 - back) * weights / weights.sum() + back * PRIOR
         return Level(np.maximum(self.mean + gain * missed, 0.0), ahead * (1 - gain), weights, known=True)
 
     @property

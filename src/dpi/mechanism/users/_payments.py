@@ -23,7 +23,7 @@ import numpy as np
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import Asked, level
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users._laws import GROUP_OF
+from dpi.mechanism.users._hypotheses import GROUP_OF
 from dpi.mechanism.users._state import UsersState
 from dpi.mechanism.users._types import HAZARD, LONG_RUN
 

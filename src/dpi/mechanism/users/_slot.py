@@ -17,7 +17,8 @@ from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.filtering._gaussians import Gaussians
-from dpi.mechanism.users._laws import BAND_OF, GROUP_OF, LawFilter, Reading, Seen
+from dpi.mechanism.users._hypotheses import BAND_OF, GROUP_OF, Reading, Seen
+from dpi.mechanism.users._laws import LawFilter
 from dpi.mechanism.users._season import Season, learn_phase, phase_activity, phase_profile
 from dpi.mechanism.users._state import UsersState
 from dpi.mechanism.users._who import Census, Sizes, Total
@@ -46,7 +47,7 @@ class GroupSums:
 
 
 @dataclass(frozen=True, eq=False)
-class _Heard:
+class Heard:
     """A histogram with what its users are expected to pay."""
 
     sums: GroupSums
@@ -68,10 +69,10 @@ def close_slot(
     if any(one.values.shape != (state.bins,) or int(one.classes[-1]) >= state.classes for one in groups):
         raise StateError("the measurement has another number of classes or bins than the state.")
     if not state.known and not groups:
-        return state, _nothing(state.bins)
+        return state, know_nothing(state.bins)
     laws, census = LawFilter(state.laws), Census(state.who, epsilon)
     elapsed = max(slot - state.slot, 1) if state.known else 1
-    phase, profile, activity = _enter(state.season, slot, laws)
+    phase, profile, activity = enter_phase(state.season, slot, laws)
     expected = census.expect(elapsed, activity)
     sizes = census.count([_total(one, expected, laws, epsilon) for one in groups])
     by_law = _by_law(BAND_OF[: state.classes], sizes.users, max(laws.laws, 1))
@@ -86,8 +87,8 @@ def close_slot(
     laws.normalise()
     reading = laws.read(by_law)
     if groups:
-        laws.population = _learn(laws, reading, sum(float(one.payments.sum()) for one in heard))
-    estimate = _release(laws, reading, by_law, sizes, heard, profile)
+        laws.population = learn_population(laws, reading, sum(float(one.payments.sum()) for one in heard))
+    estimate = release_laws(laws, reading, by_law, sizes, heard, profile)
     laws.level = np.maximum(estimate.pdf, 1e-3 / state.bins)
     measured = state.measured.copy()
     for one in groups:
@@ -121,12 +122,13 @@ def _by_law(laws: Integers, values: Floats, known: int) -> Floats:
     return np.bincount(np.minimum(laws, known - 1), values, minlength=known).astype(np.float64)
 
 
-def _nothing(bins: int) -> Estimate:
+def know_nothing(bins: int) -> Estimate:
+    """The estimate before the first measurement."""
     even = np.full(bins, 1 / bins)
     return Estimate(even, even * (1 - even), np.ones(bins), float("nan"), float("nan"), carried=1.0)
 
 
-def _enter(season: Season, slot: int, laws: LawFilter) -> tuple[int, Gaussians | None, float]:
+def enter_phase(season: Season, slot: int, laws: LawFilter) -> tuple[int, Gaussians | None, float]:
     """The phase of a slot, its profile, and how active users are in it; laws are taken there."""
     if not season.period:
         return 0, None, 1.0
@@ -144,27 +146,27 @@ def _total(one: GroupSums, expected: Sizes, laws: LawFilter, epsilon: float) -> 
     if laws.laws:
         pays = np.maximum(expected.users[one.classes], 1e-6) * each
         weights = _by_law(BAND_OF[one.classes], pays, laws.laws)
-        fitted = laws.fit(one.values, weights, one.group, float(each.max()))
+        fitted = laws.fit(one.values, weights, one.group, float(each.max()))[:2]
     if not (fitted[1] < noise and (fitted[0] - plain) ** 2 < 9 * noise):
         fitted = plain, noise
     return Total(one.classes, one.shares, one.part, *fitted)
 
 
-def _hear(one: GroupSums, sizes: Sizes, laws: LawFilter, epsilon: float) -> _Heard:
+def _hear(one: GroupSums, sizes: Sizes, laws: LawFilter, epsilon: float) -> Heard:
     each = epsilon * one.part * one.shares * sizes.left[one.classes]
     pays = sizes.users[one.classes] * each
     count = max(laws.laws, 1)
     by_law = _by_law(BAND_OF[one.classes], pays, count)
-    return _Heard(one, by_law, float(pays @ each))
+    return Heard(one, by_law, float(pays @ each))
 
 
-def _observe(one: _Heard, laws: LawFilter, by_law: Floats) -> _Heard:
+def _observe(one: Heard, laws: LawFilter, by_law: Floats) -> Heard:
     if float(one.payments.sum()) < 1e-3:
         return one
     return replace(one, seen=laws.observe(one.sums.values, one.payments, one.squared, by_law, one.sums.group))
 
 
-def _learn(laws: LawFilter, reading: Reading, paid: float) -> Floats:
+def learn_population(laws: LawFilter, reading: Reading, paid: float) -> Floats:
     """The population of levels, from the messages of the best hypothesis."""
     best = int(np.argmax(laws.log_weights.sum(0)))
     reach = min(max(3 / max(paid, 1e-9), 1e-6), 1.0)
@@ -172,8 +174,8 @@ def _learn(laws: LawFilter, reading: Reading, paid: float) -> Floats:
     return reading.table.learned(messages, reading.read[best], reach=reach)
 
 
-def _release(
-    laws: LawFilter, reading: Reading, by_law: Floats, sizes: Sizes, heard: Sequence[_Heard], profile: Gaussians | None
+def release_laws(
+    laws: LawFilter, reading: Reading, by_law: Floats, sizes: Sizes, heard: Sequence[Heard], profile: Gaussians | None
 ) -> Estimate:
     """All who are active: what laws say of each part, and what was seen of those who were measured."""
     bins, total = laws.bins, float(by_law.sum())
@@ -191,7 +193,8 @@ def _release(
         if seen is not None and seen.users is not None and seen.variance is not None:
             each, doubt = seen.users, seen.variance
             # Even where all bins are alike, chance makes them unlike: what is known of these users is not made even.
-            even_part *= min(float(doubt.mean()) / max(float(each.mean()), 1e-9), 1.0)
+            if laws.even is None:
+                even_part *= min(float(doubt.mean()) / max(float(each.mean()), 1e-9), 1.0)
         else:
             each = levels @ sized
             doubt = users * total * reading.read.variance
@@ -203,7 +206,9 @@ def _release(
         counts += mean
         variance += weights @ ((each - mean) ** 2 + doubt)
     counts = np.maximum(counts, 0.0)
-    even = max(float(counts.sum()), 1e-9) / bins
+    even: Floats | float = max(float(counts.sum()), 1e-9) / bins
+    if laws.even is not None and heard and laws.even.any():
+        even = laws.even * (max(float(counts.sum()), 1e-9) / float(laws.even.sum()))
     variance += uniform * (1 - uniform) * (counts - even) ** 2
     counts = (1 - uniform) * counts + uniform * even
     pdf = (1 - FLOOR) * counts / counts.sum() + FLOOR / bins
@@ -229,7 +234,7 @@ def _gone(state: UsersState, sizes: Sizes) -> float:
     return float(np.clip(1 - sizes.users[1] / max(state.who.usual, 1e-9), 0, 1))
 
 
-def _move_up(laws: LawFilter, sizes: Sizes, heard: Sequence[_Heard], census: Census | None) -> None:
+def _move_up(laws: LawFilter, sizes: Sizes, heard: Sequence[Heard], census: Census | None) -> None:
     """Who paid is in the next class, and from the last class of a law on in the next law."""
     gone = census.gone() if census else np.zeros(sizes.users.size)
     due = {m for one in heard for m in one.sums.classes.tolist()}
@@ -243,7 +248,7 @@ def _move_up(laws: LawFilter, sizes: Sizes, heard: Sequence[_Heard], census: Cen
         laws.move_up(law, users / (users + stock), heard[0].seen if not law else None, users, float(gone[last]))
 
 
-def _learn_season(season: Season, phase: int, heard: Sequence[_Heard], census: Census, sizes: Sizes) -> Season:
+def _learn_season(season: Season, phase: int, heard: Sequence[Heard], census: Census, sizes: Sizes) -> Season:
     """What a slot says of its phase."""
     if not season.period or not heard:
         return season

@@ -6,14 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TypeVar, get_type_hints
+from typing import TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from dpi.errors import StateError
 from dpi.files import refuse_newer
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users._laws import Laws
+from dpi.mechanism.users._hypotheses import Laws
 from dpi.mechanism.users._season import Season
 from dpi.mechanism.users._who import Who
 
@@ -73,8 +73,8 @@ class UsersState:
         return int(self.measured.size)
 
 
-def to_bytes(state: UsersState) -> bytes:
-    """The state, for storage: a digest of what follows it, a line of numbers and shapes, the arrays."""
+def encode(magic: bytes, state: object) -> bytes:
+    """A state, for storage: a digest of what follows it, a line of numbers and shapes, the arrays."""
     numbers: list[object] = []
     arrays: list[bytes] = []
     for leaf in _leaves(state):
@@ -84,7 +84,25 @@ def to_bytes(state: UsersState) -> bytes:
         else:
             numbers.append(leaf)
     body = json.dumps(numbers).encode() + b"\n" + b"".join(arrays)
-    return _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+    return magic + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+
+
+def decode(kind: type[Part], magic: bytes, data: bytes, whose: str) -> Part:
+    """The state of `encode`, bit for bit."""
+    refuse_newer(magic, data, f"the state of {whose}")
+    start = len(magic) + _DIGEST
+    digest, body = data[len(magic) : start], data[start:]
+    if not data.startswith(magic):
+        raise StateError(f"the state was not written by this version of {whose}.")
+    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
+        raise StateError(f"the state of {whose} is damaged: its checksum is wrong.")
+    line, _, rest = body.partition(b"\n")
+    return _build(kind, _read(json.loads(line), rest))
+
+
+def to_bytes(state: UsersState) -> bytes:
+    """The state, for storage."""
+    return encode(_MAGIC, state)
 
 
 def holds(data: bytes) -> bool:
@@ -92,22 +110,14 @@ def holds(data: bytes) -> bool:
     return data.startswith(_MAGIC)
 
 
-def digested(data: bytes) -> int:
-    """How many first bytes of such a state end with the digest of all others; 0 of any other bytes."""
-    return len(_MAGIC) + _DIGEST if holds(data) else 0
-
-
 def from_bytes(data: bytes) -> UsersState:
     """The state of `to_bytes`, bit for bit."""
-    refuse_newer(_MAGIC, data, "the state of the clocked ledger's estimator")
-    start = len(_MAGIC) + _DIGEST
-    digest, body = data[len(_MAGIC) : start], data[start:]
-    if not holds(data):
-        raise StateError("the state was not written by this version of the clocked ledger's estimator.")
-    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
-        raise StateError("the state of the clocked ledger's estimator is damaged: its checksum is wrong.")
-    line, _, rest = body.partition(b"\n")
-    return _build(UsersState, _read(json.loads(line), rest))
+    return decode(UsersState, _MAGIC, data, "the clocked ledger's estimator")
+
+
+def digested(data: bytes) -> int:
+    """How many first bytes of an encoded state end with the digest of all others; 0 of any other bytes."""
+    return data.index(b"\n") + 1 + _DIGEST if data.startswith(b"dpi ") else 0
 
 
 def _read(numbers: list[object], rest: bytes) -> Iterator[object]:
@@ -122,15 +132,25 @@ def _read(numbers: list[object], rest: bytes) -> Iterator[object]:
         at += size * kind.itemsize
 
 
+def freeze(state: object) -> None:
+    """Make its arrays read-only."""
+    for leaf in _leaves(state):
+        if isinstance(leaf, np.ndarray):
+            leaf.setflags(write=False)
+
+
 def _leaves(value: object) -> list[object]:
-    found: list[object] = []
-    for field in fields(value):  # type: ignore[arg-type]
-        leaf = getattr(value, field.name)
-        found += _leaves(leaf) if is_dataclass(leaf) else [leaf]
-    return found
+    if isinstance(value, tuple):
+        return [len(value), *(leaf for part in value for leaf in _leaves(part))]
+    if not is_dataclass(value):
+        return [value]
+    return [leaf for field in fields(value) for leaf in _leaves(getattr(value, field.name))]
 
 
 def _build(kind: type[Part], leaves: Iterator[object]) -> Part:
+    if get_origin(kind) is tuple:
+        part, count = get_args(kind)[0], next(leaves)
+        return tuple(_build(part, leaves) for _ in range(count))  # type: ignore[call-overload, return-value]
     if not is_dataclass(kind):
         return next(leaves)  # type: ignore[return-value]
     hints = get_type_hints(kind)

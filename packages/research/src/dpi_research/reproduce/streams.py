@@ -33,7 +33,7 @@ from dpi_research.datasets.loaders import cases
 from dpi_research.reproduce.play import without_replacement
 
 if TYPE_CHECKING:
-    from dpi.mechanism.boosted.boosted import State
+    from dpi.mechanism.boosted import State
 
 Events = tuple[pl.Series, pl.Series | dict[str, pl.Series]]
 """Users and values of a slot; for several columns, values by column."""

@@ -1,6 +1,5 @@
-"""How large a slot is: by its sum, unless noise is the likelier reason."""
+"""Which part of the active users still pays, and what that does to an estimate."""
 
-import math
 from statistics import median
 
 import numpy as np
@@ -13,80 +12,18 @@ from dpi.domain import Categories
 from dpi.exact.integers import GRAINS
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.boosted import _size as size
-from dpi.mechanism.boosted._experts import JUMP, log_rate
-from dpi.mechanism.boosted._size import ALL_PAY, GROWTH, Payers, Size, Slot
-from dpi.mechanism.filtering._gaussians import Gaussians
-from dpi.mechanism.filtering._population import grid_levels
-from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
+from dpi.mechanism.users._payers import ALL_PAY, GROWTH, Payers
 from dpi_research.datasets.generators import zipf
-
-BINS, NOISE = 100, 1000.0
-KNOWN = Size(500.0, 0.01, 1e-4)
-
-
-def sized(deviations: float, learned: float) -> float:
-    """The size after a sum that lies so many deviations of its noise above what was expected."""
-    total = KNOWN.scale + deviations * math.sqrt(2 * BINS) * NOISE
-    return size.size_by_sum(NoisyCounts(np.full(BINS, total / BINS), NOISE), KNOWN, log_rate(JUMP, learned)).scale
-
-
-@pytest.mark.parametrize(("deviations", "learned", "believed"), [
-    (4.5, 1.0, True),  # a slot that says much: crowds are common
-    (4.5, 1e-3, False),  # one that drowns: such a sum is noise in one of some thousand slots
-    (6.0, 1e-3, True),
-    (6.0, 0.0, False),
-    (8.0, 0.0, True),  # after an empty week nothing is expected of any slot, and those who are back are seen
-])  # fmt: skip
-def test_a_sum_is_believed_if_noise_is_less_likely(deviations: float, learned: float, believed: bool) -> None:
-    """The less a slot can say, the more deviations it takes; never more than seven."""
-    assert (sized(deviations, learned) > 10 * KNOWN.scale) is believed
-
-
-def wander(seed: int, slots: int = 120, users: int = 5000) -> tuple[list[float], list[float]]:
-    """How far the fitted size of slots that drown more and more is from that of all of them, and its variances."""
-    rng = np.random.default_rng(seed)  # test data, no privacy noise
-    pdf = np.arange(1, BINS + 1) ** -1.1
-    pdf /= pdf.sum()
-    belief = Gaussians(pdf, (0.05 * pdf) ** 2)
-    fitted = plain = Size(users, 1e-4, 0.02)
-    anything = np.full(grid_levels(BINS).size, 1 / grid_levels(BINS).size)
-    away, variances = [], []
-    for slot in range(slots):
-        noise = 60 + 25.0 * slot
-        counts = NoisyCounts(rng.multinomial(users, pdf) + rng.laplace(0, noise, BINS), noise)
-        plain = size.size_by_sum(counts, plain.forecast(), log_rate(JUMP, 1e-2))
-        fresh = Slot(counts, plain, 1.0, BINS).fresh(anything)
-        fitted = size.fit_size(counts, belief, fitted.forecast(), plain, 1.0, fresh)
-        away.append(math.log(fitted.scale / users))
-        variances.append(fitted.variance)
-    return away, variances
-
-
-def test_a_size_that_drowns_stays_what_it_was() -> None:
-    """What was known of it is not given away for what noise shows: then sizes went up and down by factors of 80."""
-    runs = [wander(seed) for seed in range(6)]
-    assert np.sqrt(np.mean(np.square([away for away, _ in runs]))) < 0.4
-    assert max(max(variances) for _, variances in runs) < 4
-
-
-def test_a_slot_below_nothing_is_an_empty_one() -> None:
-    """Noise may be negative all over; a size below zero is none, and its variance would make all that is known void."""
-    counts = NoisyCounts(np.linspace(-8.0, 2.0, BINS), 1.0)
-    belief = Gaussians(np.full(BINS, 1 / BINS), np.full(BINS, (0.01 / BINS) ** 2))
-    fresh = Slot(counts, KNOWN, 1.0, BINS).fresh(np.full(grid_levels(BINS).size, 1 / grid_levels(BINS).size))
-    found = size.fit_size(counts, belief, KNOWN, KNOWN, 1.0, fresh)
-    assert (found.scale, found.variance) == (size.EMPTY, 1.0)
-
 
 DAY = [100, 90, 60, 20, 10, 50]
 SIZES = st.lists(st.floats(1, 1e6), min_size=1, max_size=20)
 
 
-def played(sizes, *, partial, season=None, before=Payers()):  # noqa: B008 - frozen
+def played(sizes, *, partial, season=0, before=None):
     """After slots of these sizes."""
+    before = before or Payers.begun()
     for users in sizes:
-        before = before.after(users, partial=partial, season=season)
+        before = before.after(users, partial=partial, season=season or 0)
     return before
 
 
@@ -102,13 +39,13 @@ def test_the_largest_is_not_forgotten():
     """Ten thousand slots of newcomers are as few among the users as the first: nobody who paid pays again."""
     found = played([50.0] * 10_000, partial=True, before=played([1000.0], partial=False))
     assert found.coverage == 0.05
-    assert len(found.recent) == GROWTH
+    assert found.recent.size == GROWTH
 
 
 @pytest.mark.parametrize("season", [None, 6])
 def test_the_largest_stays_where_slots_of_both_kinds_alternate(season):
     """A night for which every account suffices, after slots for which some did not, does not make the whole small."""
-    whole = played(DAY, partial=False, season=season)
+    whole = played(DAY, partial=False, season=season or 0)
     night = played(
         [10], partial=False, season=season, before=played(DAY[:3], partial=True, season=season, before=whole)
     )
@@ -128,7 +65,7 @@ def test_a_crowd_is_no_growth_and_a_lasting_one_is():
 @given(SIZES, st.integers(2, 8))
 def test_while_everybody_pays_all_are_covered(sizes, season):
     """No fall counts before accounts can be empty."""
-    assert played(sizes, partial=False, season=season).coverage == 1
+    assert played(sizes, partial=False, season=season or 0).coverage == 1
     assert played(sizes, partial=False).coverage == 1
 
 
@@ -145,8 +82,15 @@ def test_accounts_that_run_empty_are_seen_within_a_season():
     """A tenth of a day's payers, a day after everybody paid, is a coverage of a tenth."""
     found = played([size / 10 for size in DAY], partial=True, season=6, before=played(DAY, partial=False, season=6))
     assert found.coverage == pytest.approx(0.1)
-    assert found.recent == tuple(size / 10 for size in DAY)
+    assert found.recent.tolist() == [size / 10 for size in DAY]
     assert median(found.recent) == 5.5
+
+
+def test_sizes_never_seen_while_all_could_pay_are_compared_with_the_largest():
+    """A view that is first measured when accounts may be empty: its first slot is whole, a tenth of it is a tenth."""
+    first = Payers.begun().after(100, partial=True)
+    assert first.coverage == 1
+    assert first.after(10, partial=True).coverage == 0.1
 
 
 @pytest.mark.parametrize("season", [None, 3])
@@ -162,7 +106,6 @@ def test_who_pays_is_remembered_through_bytes(season):
         assert one.pdf.tobytes() == other.pdf.tobytes()
         assert one.variance.tobytes() == other.variance.tobytes()
     assert mechanism.to_bytes(state) == mechanism.to_bytes(resumed)
-    assert state.payers == resumed.payers
     assert state.payers.partial
 
 
@@ -207,10 +150,3 @@ def test_a_part_of_an_account_is_no_empty_account():
             found.append(np.abs(estimate.pdf - counts / counts.sum()).sum())
         errors[part] = np.mean(found[30:])
     assert max(errors[0.9], errors[1.0]) < 0.2 * errors[0.5]
-
-
-def test_sizes_never_seen_while_all_could_pay_are_compared_with_the_largest():
-    """A view that is first measured when accounts may be empty: its first slot is whole, a tenth of it is a tenth."""
-    first = Payers().after(100, partial=True)
-    assert first.coverage == 1
-    assert first.after(10, partial=True).coverage == 0.1

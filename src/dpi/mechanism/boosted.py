@@ -1,8 +1,8 @@
 """The boosted mechanism: measure once, then boost for free.
 
-The slot's histogram gets exact discrete Laplace noise, and that is all that is ever seen of it. A pool of experts, each
-a forecast made of past measurements, is reweighted by how well it predicted the noisy counts (log score); a small
-constant share of weight flows back, so that a beaten expert can return. The release is the weighted posterior PDF.
+The slot's histogram gets exact discrete Laplace noise, and that is all that is ever seen of it. Everything else is made
+of past measurements (`dpi.mechanism.users`): hypotheses of how the PDF moves are reweighted by how well they predicted
+the noisy counts, and the release is the weighted posterior PDF.
 
 What is measured is a partition of the domain: its bins or, in rotation from slot to slot, coarse blocks of them too.
 
@@ -14,14 +14,14 @@ Sees a histogram (in `measure`, once), an amount of budget and the slot's number
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 
 from dpi.budget.classes import Asked, GroupBudget
-from dpi.budget.epsilon import AS_FLOAT, UNITS, Epsilon, or_word
+from dpi.budget.epsilon import UNITS, Epsilon, or_word
 from dpi.domain import Domain
 from dpi.domain.overlap import Overlap
 from dpi.domain.partition import PARTITIONS, Partition
@@ -31,51 +31,32 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism import users as _users
 from dpi.mechanism.base import MECHANISMS, Estimate, Floats, Measurement, Mechanism
-from dpi.mechanism.boosted._boosting import boost_slot, skip_slot
-from dpi.mechanism.boosted._experts import QUIET, ExpertPool, Loud, Walked, unknown_pool
-from dpi.mechanism.boosted._moving import move_state, move_users, move_views, order_partitions
-from dpi.mechanism.boosted._rotation import rotate_views, skip_views
-from dpi.mechanism.boosted._size import Dispersion, Payers, Size
-from dpi.mechanism.boosted._state import (
-    HUGE,
-    BoostedState,
-    Layout,
-    Views,
-    automatic_partitions,
-    initial_views,
-    state_from_bytes,
-    state_to_bytes,
-    views_from_bytes,
-    views_to_bytes,
-)
-from dpi.mechanism.filtering._gaussians import Gaussians
-from dpi.mechanism.filtering._population import initial_population
-from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
-from dpi.mechanism.users import GroupSums, UsersState
+from dpi.mechanism.moving import move_state, move_views, order_partitions
+from dpi.mechanism.rotation import Layout, Turns, Views, automatic_partitions, rotate_views
+from dpi.mechanism.users import HUGE, AlikeState, GroupSums, UsersState
 from dpi.noise import RandomSource, add_laplace
 
 LARGEST_SEASON = 1_250_000
 """Bins times phases that a state by class may have, of 8 bytes each. Source: by calculation; 10 MB."""
+LONGEST = 1_000_000
+"""Slots of a season: each has a place in memory. Source: chosen."""
+_ALIKE, _ROTATING = b"dpi boosted state 2\n", b"dpi rotating state 2\n"
+_WHOSE = "the boosted mechanism"
 
-State = BoostedState | Views | UsersState
+State = AlikeState | Views | UsersState
 """Of users who are all measured alike, bins alone or in turns with coarser blocks; or of users by class."""
 
 
 @MECHANISMS.member
 @dataclass(frozen=True)
 class Boosted(Mechanism[State]):
-    """A mechanism with one measurement a slot and a pool of trackers.
+    """A mechanism with one measurement a slot.
 
-    `drifts` are the trackers' steps of log-levels per slot. `season` is a public period in slots: with it, one more
-    expert forecasts each slot from the slots one, two, … periods ago; by class (`clocked`), what the phases have of
-    their own is learned for all classes together. `partitions` are measured in turns with the bins:
-    one of them in each slot, with all of its budget. "auto" means blocks of neighbours for `Bins` and marginals for a
-    `Product`, from 10,000 bins on, and the bins alone (as does an empty tuple) for any other domain. Time and memory
-    are O(bins · experts), and memory O(bins · season) more; from 10,000 bins on, trackers share what they know of bins
-    that noise hides (`dpi.mechanism.boosted._experts`), and a state has 80 bytes a bin.
-
-    `drifts` and `partitions` are of users who are measured alike. By class there are estimators of their own
-    (`dpi.mechanism.users`), of O(bins · season), which read neither.
+    `season` is a public period in slots: what its phases have of their own is then learned. `partitions` are measured
+    in turns with the bins: one of them in each slot, with all of its budget. "auto" means blocks of neighbours for
+    `Bins` and marginals for a `Product`, from 10,000 bins on, and the bins alone (as does an empty tuple) for any other
+    domain. Time is O(bins), memory O(bins · season); from 10,000 bins on fewer hypotheses are told apart, and a state
+    has 44 bytes a bin. `partitions` are of users who are measured alike; by class, none are read.
 
     >>> from dpi.domain import Categories
     >>> from dpi.noise import SystemSource
@@ -87,45 +68,42 @@ class Boosted(Mechanism[State]):
     [0.9, 0.1]
     """
 
-    drifts: tuple[float, ...] = (0, 0.003, 0.01, 0.03, 0.1, 0.3)
     season: int | None = None
     partitions: Literal["auto"] | tuple[Partition, ...] = "auto"
 
     largest_sensitivity = GRAINS
     by_class = True
-    codecs = MappingProxyType({"drifts": AS_FLOAT.each, "partitions": or_word(PARTITIONS.codec.each, "auto")})
+    codecs = MappingProxyType({"partitions": or_word(PARTITIONS.codec.each, "auto")})
 
     def __post_init__(self) -> None:
-        ExpertPool(self.drifts, self.season)
-        given = self.partitions
+        season, given = self.season, self.partitions
+        if season is not None and (type(season) is not int or not 2 <= season <= LONGEST):
+            raise OptionError(f"`season` must be a number of slots from 2 to {LONGEST:,}. Got {season!r}.")
         if given != "auto" and not (isinstance(given, tuple) and all(isinstance(p, Partition) for p in given)):
             raise OptionError(f"`partitions` must be 'auto' or a tuple, for example (Blocks(16),). Got {given!r}.")
         if given != "auto" and len(set(given)) < len(given):
             raise OptionError(f"`partitions` must differ from each other. Got {given!r}.")
 
     def divides(self, domain: Domain) -> bool:
-        """By class, unless other trackers or partitions are asked for, or the domain or its season is too large.
+        """By class, unless partitions are asked for, or the domain or its season is too large.
 
         What can be seen in coarse blocks alone is worth more than what classes tell, whose estimator knows none. From
         20,000 bins on they tell no more than they cost: its state takes 750 bytes for each bin, less than 15 MB, and
         8 for each bin and phase of a season, less than 10 MB.
         """
-        asked = self.drifts != type(self).drifts or self.partitions not in ("auto", ())
         phases = domain.size * (self.season or 0)
+        asked = self.partitions not in ("auto", ())
         return domain.size < 2 * HUGE and phases < LARGEST_SEASON and not asked and not self._partitions(domain)
 
     def initial(self, domain: Domain, classes: int = 1) -> State:
-        """The state before the first slot: every tracker knows nothing, and the uniform PDF is believed."""
+        """The state before the first slot, which knows nothing."""
         heap.keep()
         if classes > 1:
             return UsersState.begun(domain.size, classes, self.season or 0)
-        return self._one_class(domain)
-
-    def _one_class(self, domain: Domain) -> BoostedState | Views:
         layout = self._layout(domain)
         if layout is None:
-            return self._unknown(domain.size)
-        return initial_views(layout, tuple(self._unknown(view.blocks) for view in layout.views))
+            return AlikeState.begun(domain.size, self.season or 0)
+        return Views.begun(layout, self.season or 0)
 
     def _layout(self, domain: Domain) -> Layout | None:
         """The views of a domain, or None if its bins are all that is measured."""
@@ -135,38 +113,12 @@ class Boosted(Mechanism[State]):
     def _partitions(self, domain: Domain) -> tuple[Partition, ...]:
         return automatic_partitions(domain) if self.partitions == "auto" else self.partitions
 
-    def _unknown(self, bins: int) -> BoostedState:
-        huge, trackers = bins >= HUGE, len(self.drifts)
-        nothing = Walked(Gaussians.empty(trackers, 0), np.zeros((trackers, 0)))
-        return BoostedState(
-            pool=unknown_pool(3 if huge else trackers + 2, bins),
-            walk=np.zeros((3 if huge else trackers + 2, bins)),
-            season=(None,) * (self.season or 0),
-            age=0.0,
-            log_weights=np.log(np.maximum(self._pool.first, 1e-300)),
-            odds=np.full(bins, QUIET),
-            population=initial_population(bins),
-            size=Size(scale=float(bins), variance=0.25, change=0.02),
-            plain=Size(scale=float(bins), variance=0.25, change=0.02),
-            dispersion=Dispersion(),
-            mass=1.0,
-            payers=Payers(),
-            known=False,
-            loud=Loud(np.zeros(0, dtype=np.int64), nothing) if huge else None,
-        )
-
     def drift(self, state: State) -> float | None:
-        """The root of the mean squared step of the trackers, by their weights; one, where all of them have lost.
+        """The root of the mean squared step of the hypotheses, by their weights; near one after a jump.
 
-        None by class, with a season or with partitions: the trackers alone do not say how such a stream moves.
+        None by class, with a season or with partitions: the hypotheses alone do not say how such a stream moves.
         """
-        if not isinstance(state, BoostedState) or self.season is not None:
-            return None
-        weights = np.exp(state.log_weights - state.log_weights.max())
-        trackers = weights[: len(self.drifts)]
-        if trackers.sum() < weights.sum() / 2:
-            return 1.0
-        return float(np.sqrt(trackers @ np.square(self.drifts) / trackers.sum()))
+        return state.drift if isinstance(state, AlikeState) and self.season is None else None
 
     def ask(self, state: State, slot: int) -> Asked:
         """By class: who is due, for which share and in which histogram, from what was released before."""
@@ -196,36 +148,29 @@ class Boosted(Mechanism[State]):
         return Measurement(slot, epsilon, add_laplace(grains, epsilon.scale, source))
 
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
-        """Forecast, score, reweigh, release; an unmeasured slot's estimate is the forecast."""
+        """The estimate of the slot; of an unmeasured one it is what was known before."""
         if isinstance(state, UsersState):
             return _by_class(state, measurement)
-        slot, pool, partial = measurement.slot, self._pool, measurement.partial
-        if measurement.values.size == 0:
-            if isinstance(state, Views):
-                return skip_views(state, slot, pool)
-            return skip_slot(state, slot, pool)
-        asked = state.asked.blocks if isinstance(state, Views) else state.bins
-        if measurement.values.shape != (asked,) or measurement.epsilon.units == 0:
-            raise StateError("the measurement has another number of bins than the state, or values without budget.")
-        counts = NoisyCounts(measurement.values / GRAINS, 1 / float(measurement.epsilon))
-        after: BoostedState | Views
+        slot, partial, values = measurement.slot, measurement.partial, measurement.values
+        counts: Floats | None = None
+        if values.size:
+            asked = state.asked.blocks if isinstance(state, Views) else state.bins
+            if values.shape != (asked,) or measurement.epsilon.units == 0:
+                raise StateError("the measurement has another number of bins than the state, or values without budget.")
+            counts = values / GRAINS
         if isinstance(state, Views):
-            after, estimate = rotate_views(state, slot, pool, counts, partial=partial)
-        else:
-            after, estimate = boost_slot(state, slot, pool, counts, partial=partial)
-        if asked == state.bins:
-            estimate = replace(estimate, counts=counts.values, counts_variance=2 * counts.noise**2)
-        return after, estimate
+            return rotate_views(state, slot, counts, float(measurement.epsilon), partial=partial)
+        return _users.close_alike(state, slot, counts, float(measurement.epsilon), partial=partial)
 
     def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
-        """The state for another domain (`dpi.mechanism.boosted._moving`); anew, if the two have nothing in common."""
+        """The state for another domain (`dpi.mechanism.moving`); anew, if the two have nothing in common."""
         overlap, fresh = Overlap.of(old, new), self.initial(new, classes)
         if overlap is None or isinstance(state, UsersState) != isinstance(fresh, UsersState):
             return fresh
-        if isinstance(state, UsersState) or isinstance(fresh, UsersState):
-            return move_users(cast("UsersState", state), overlap)
+        if isinstance(state, UsersState):
+            return move_state(state, overlap)
         if not isinstance(fresh, Views):
-            return move_state(state.states[-1] if isinstance(state, Views) else state, overlap)
+            return move_state(state.turns.states[-1] if isinstance(state, Views) else state, overlap)
         partitions = (order_partitions(self._partitions(domain), domain) for domain in (old, new))
         return move_views(state, fresh, overlap, *partitions)
 
@@ -233,10 +178,12 @@ class Boosted(Mechanism[State]):
         """The state, for storage, with version and checksum."""
         if isinstance(state, UsersState):
             return _users.to_bytes(state)
-        return views_to_bytes(state) if isinstance(state, Views) else state_to_bytes(state)
+        if isinstance(state, Views):
+            return _users.encode(_ROTATING, state.turns)
+        return _users.encode(_ALIKE, state)
 
     def digested(self, data: bytes) -> int:
-        """Of a state by class, its first line and the digest; the digest of any other one is of its first line too."""
+        """Its first line and the digest."""
         return _users.digested(data)
 
     def from_bytes(self, domain: Domain, data: bytes) -> State:
@@ -248,16 +195,17 @@ class Boosted(Mechanism[State]):
                 raise StateError("the state belongs to another domain.")
             return divided
         layout = self._layout(domain)
-        state = state_from_bytes(data) if layout is None else views_from_bytes(layout, data)
-        parts = state.states if isinstance(state, Views) else (state,)
-        options = {(part.trackers, len(part.season)) for part in parts}
-        if state.bins != domain.size or options != {(len(self.drifts), self.season or 0)}:
+        state: AlikeState | Views
+        if layout is None:
+            state = _users.decode(AlikeState, _ALIKE, data, _WHOSE)
+            parts, sizes = [state], [domain.size]
+        else:
+            state = Views(layout, _users.decode(Turns, _ROTATING, data, _WHOSE))
+            parts, sizes = [*state.turns.states], [view.blocks for view in layout.views]
+        found = [(part.bins, part.season.period) for part in parts]
+        if found != [(size, self.season or 0) for size in sizes]:
             raise StateError("the state belongs to a mechanism with other options or to another domain.")
         return state
-
-    @property
-    def _pool(self) -> ExpertPool:
-        return ExpertPool(self.drifts, self.season)
 
 
 def _by_class(state: UsersState, measurement: Measurement) -> tuple[UsersState, Estimate]:
