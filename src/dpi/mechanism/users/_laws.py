@@ -412,11 +412,9 @@ class LawFilter:
 
     def _set_alone(self, rows: slice, sums: Floats, payments: float, each: float) -> None:
         """Hypotheses that know one measurement of one law."""
-        noise: Floats | float = 2.0
-        if self._model.alone:
-            # That all of a sum y is noise has odds of e^-y, which a normal law of variance y/2 says too; beyond what
-            # the noise of any bin reaches, a sum is as far from its level as noise is from nothing.
-            noise = np.where(sums < np.log(1000 * self.bins), np.maximum(0.5 * sums, 2.0), 2.0)
+        # That all of a sum y is noise has odds of e^-y, which a normal law of variance y/2 says too; beyond what the
+        # noise of any bin reaches, a sum is as far from its level as noise is from nothing.
+        noise = np.where(sums < np.log(1000 * self.bins), np.maximum(0.5 * sums, 2.0), 2.0)
         self.mean[rows] = (sums / payments)[:, None]
         self.covariance[rows] = ((noise + each * np.maximum(sums, 0)) / payments**2)[:, None, None]
         self.noisy[rows] = 1.0
