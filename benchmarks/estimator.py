@@ -27,7 +27,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.filtering.laplace_gauss import score
+from dpi.mechanism.filtering.laplace_gauss import score_evidence
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from dpi_research.datasets.generators import Floats, drifting, ordered, published, seasonal, zipf
@@ -68,7 +68,9 @@ class Scored(ExactFilter):  # type: ignore[misc]
 
     def evidence(self, values: Floats, noise: float) -> float:
         """Log density of the noisy counts before they are looked at."""
-        log = score(values[:, None] - self.rates, np.broadcast_to(self.rates, self.weights.shape), noise).log_density
+        log = score_evidence(
+            values[:, None] - self.rates, np.broadcast_to(self.rates, self.weights.shape), noise
+        ).log_density
         top = log.max(1)
         return float((top + np.log((self.weights * np.exp(log - top[:, None])).sum(1) + 1e-300)).sum())
 

@@ -17,7 +17,7 @@ BINS = 10_000
 
 
 def slots(count, bins=BINS, users=30_000):
-    """NoisyCounts of zipf shares."""
+    """Counts of zipf shares."""
     rng, shares = np.random.default_rng(3), 1 / np.arange(1, bins + 1) ** 1.1
     return [rng.multinomial(users, shares / shares.sum()) for _ in range(count)]
 

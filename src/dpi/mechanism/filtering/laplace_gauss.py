@@ -1,8 +1,7 @@
 """The law of a noisy count: Laplace noise plus a Gaussian belief about the count, in closed form.
 
 With Z(u) the density at u of Laplace(b) + N(0, V), a belief N(m, V) about a count and its measurement y at u = y - m,
-log Z is the evidence of the belief, and its derivatives say how to correct it: the slope -(log Z)'(u) = d log Z/dm
-moves the mean, and, as a Gaussian obeys the heat equation, d log Z/dV = Z''/(2Z) corrects the variance.
+log Z is the evidence of the belief, and the slope -(log Z)'(u) = d log Z/dm moves its mean.
 
 Sees measurements after noise only; no histogram, no user.
 """
@@ -10,14 +9,10 @@ Sees measurements after noise only; no histogram, no user.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from dpi.mechanism.base import Floats
 
 Reals = npt.NDArray[np.floating]
 
@@ -44,44 +39,11 @@ _GONE = 7.7
 calculation."""
 
 
-@dataclass(frozen=True, eq=False)
-class NoisyCounts:
-    """Noisy numbers of users in each bin: true ones plus Laplace noise of scale `noise`."""
-
-    values: Floats
-    noise: float
-    doubt: Floats | float = 0.0
-    """Variance of the values beside that of the noise, where some of them are estimates."""
-
-    @cached_property
-    def total(self) -> float:
-        """Noisy number of users."""
-        return float(np.add.reduce(self.values))
-
-    @property
-    def total_variance(self) -> float:
-        """Variance of the noise in the total."""
-        return 2 * self.values.size * self.noise**2
-
-    @property
-    def nobody(self) -> float:
-        """Log score if all of it is noise."""
-        return -float(np.abs(self.values).sum()) / self.noise - self.values.size * float(np.log(2 * self.noise))
-
-
 class Evidence(NamedTuple):
     """log Z and its derivative with respect to the mean of the belief."""
 
     log_density: Reals
     slope: Reals
-
-
-class Score(NamedTuple):
-    """The same, and the derivative with respect to the variance."""
-
-    log_density: Reals
-    slope: Reals
-    heat: Reals
 
 
 def erfcx(x: Reals) -> Reals:
@@ -101,23 +63,8 @@ def erfcx(x: Reals) -> Reals:
     return fit
 
 
-def score(residual: Reals, variance: Reals | float, noise: float) -> Score:
-    """Evidence and both derivatives for residuals y - m, under Laplace noise of scale `noise` and N(0, variance)."""
-    (log, slope), scaled, both, width = _evidence(residual, variance, noise)
-    both *= width
-    heat = np.divide(scaled, both, out=scaled)  # N(u; 0, V) / Z, times b²·√π/4
-    heat *= -2 / math.sqrt(math.pi) / noise**2
-    heat += 0.5 / noise**2
-    return Score(log, slope, heat)
-
-
 def score_evidence(residual: Reals, variance: Reals | float, noise: float) -> Evidence:
-    """`score` without the derivative that few need."""
-    return _evidence(residual, variance, noise)[0]
-
-
-def _evidence(residual: Reals, variance: Reals | float, noise: float) -> tuple[Evidence, Reals, Reals, Reals]:
-    """Evidence, and what the other derivative is made of."""
+    """Evidence for residuals y - m, under Laplace noise of scale `noise` and N(0, variance)."""
     r = np.maximum(variance / noise**2, SMALLEST)
     u = residual / noise
     if not r.size or r.item(r.argmax()) <= SINGLE:
@@ -151,7 +98,7 @@ def _evidence(residual: Reals, variance: Reals | float, noise: float) -> tuple[E
     near -= far
     near /= both
     near /= noise
-    return Evidence(log, np.copysign(near, u)), scaled, both, width
+    return Evidence(log, np.copysign(near, u))
 
 
 def fisher_information(variance: Reals | float, noise: float) -> Reals:
@@ -165,31 +112,3 @@ def fisher_information(variance: Reals | float, noise: float) -> Reals:
     total += 1 + 1.16 / 0.62
     total *= squared
     return np.asarray(np.divide(1, total))
-
-
-BEYOND = 4.5
-"""From (|u| - σ²/b)/√2σ on a residual is beyond the peak: what is left out is erfc(4.5) = 2·10⁻¹⁰ of the density.
-Source: by calculation (tests/mechanism/test_laplace_gauss.py)."""
-
-
-def score_tails(residual: Floats, variance: Reals, noise: float) -> Score:
-    """`laplace_gauss.score`, within 10⁻⁶ of it, for arrays of which most lie beyond the peak."""
-    r = np.maximum(variance * (1 / noise**2), SMALLEST)
-    if not r.size or r.max() > SINGLE:
-        return score(residual, variance, noise)
-    r = r.astype(np.float32, copy=False)
-    u = np.asarray(residual * (1 / noise), dtype=np.float32)
-    v = np.abs(u)
-    reach = np.sqrt(r)
-    reach *= BEYOND * math.sqrt(2)
-    reach += r
-    at = np.flatnonzero(v.reshape(-1) < reach.reshape(-1))
-    log = np.multiply(r, 0.5, out=r)
-    log -= v
-    log -= math.log(2 * noise)
-    slope = np.copysign(np.float32(1 / noise), u)
-    heat = np.full(u.shape, 0.5 / noise**2, dtype=np.float32)
-    near = score(residual.reshape(-1)[at], variance.reshape(-1)[at], noise)
-    for whole, part in zip((log, slope, heat), near, strict=True):
-        whole.reshape(-1)[at] = part
-    return Score(log, slope, heat)

@@ -222,7 +222,7 @@ class LawFilter:
         spread = 2 + whole**2 * np.maximum(doubt, 0.0) + whole * each * law
         weight = law / spread
         if self._model.alone:  # a crowd in a bin says nothing of the others
-            beyond = np.abs(sums - whole * law) - np.log(self.bins / FAINTEST**2)
+            beyond = np.abs(sums - whole * law) - np.log(1e6 * self.bins)
             self._crowded = beyond > NEVER * np.sqrt(spread - 2)
             if self._crowded.all():  # nobody is left to go by
                 self._crowded = np.zeros(self.bins, dtype=np.bool_)
