@@ -44,3 +44,14 @@ def test_accounts_that_cannot_last_so_long_are_refused():
     """No slot costs less than the smallest amount of budget there is."""
     with pytest.raises(OptionError, match="`lasting` must be shorter"):
         dpi.plan(epsilon=2**-39, users=1, bins=1, population=1, lasting=3)
+
+
+def test_for_ever_depends_on_what_newcomers_bring_and_on_how_long_the_same_users_stay():
+    """More users, a larger ε and fewer bins know more; users who stay longer bring less."""
+    usual = dpi.plan(epsilon=1, users=5_000, bins=200, seen=10).for_ever
+    assert dpi.plan(epsilon=2, users=5_000, bins=200, seen=10).for_ever == pytest.approx(usual / 2 ** (1 / 3))
+    assert dpi.plan(epsilon=1, users=10_000, bins=200, seen=10).for_ever < usual
+    assert dpi.plan(epsilon=1, users=5_000, bins=400, seen=10).for_ever > usual
+    assert dpi.plan(epsilon=1, users=5_000, bins=200, seen=20).for_ever > usual
+    assert dpi.plan(epsilon=1, users=5_000, bins=200, population=5_000, lasting=10).for_ever == pytest.approx(usual)
+    assert dpi.plan(epsilon=0.01, users=10, bins=1_000).for_ever == 1

@@ -14,6 +14,11 @@ is left after about two, four, and from then on eight slots each time. That shar
 a quarter where all return, more where few do. All who are due pay in the same slots, so that the figures of a payment
 are those of `users` who pay together.
 
+*For ever.* Levels that walk by a share s of themselves in a slot are tracked the better the more is paid: with ν new
+users in a slot the best divergence that can be kept up is about ¾·(s²·k/(ε·ν))^⅔ for k bins, whatever the schedule;
+where the same users stay for T slots it is ¾·(s²·T·k/(ε·n))^⅔ for n of them in a slot. That is calculated for filters
+that know s, by the Fisher information of the noisy counts. A divergence of d is a relative error of about √(2d).
+
 *Which options.* Those that a user can take: an account that pays for more slots than its user is seen in only makes
 each of them noisier, and no slot costs less than the smallest amount there is. A share is off by at most one, and all
 shares together by at most two; where the noise is larger, these are the error, and a slot by itself tells nothing.
@@ -37,6 +42,9 @@ CHOICES = (1, 2, 4, 10, 20, 40, 100)
 NEWCOMERS, OTHERS, PAYMENTS = 0.5, 0.25, 6
 """By a public clock: the share that the first slot asks for, about what is asked for later where all return, and how
 many payments are told."""
+WALK, HORIZON = 0.03, 1_000
+"""Steps of a slot for which it is said what can be known for ever, and for how many slots the same users stay where
+nobody says."""
 LONGEST = 3
 """Who has paid m times is due in slots of a level of at least min(m, LONGEST): one of eight in the end."""
 
@@ -100,6 +108,19 @@ class Plan:
         """
         lasting = [o for o in self.options if o.dry_after is None or o.dry_after >= (self.lasting or 0)]
         return min(lasting, key=lambda option: (float(f"{option.half_width:.9g}"), -option.paying))
+
+    @property
+    def for_ever(self) -> float:
+        """Half of the 95 % interval of a share, relative to it, that can be kept up for ever while levels walk.
+
+        A bound of what any schedule could do, by `WALK`; at most 1.
+
+        >>> round(plan(epsilon=1, users=50_000, bins=200, seen=10).for_ever, 3)
+        0.079
+        """
+        slots = self.seen if self.population is None else self.lasting or HORIZON
+        divergence = 0.75 * (WALK**2 * slots * self.bins / (self.epsilon * self.users)) ** (2 / 3)
+        return min(1.96 * math.sqrt(2 * divergence), 1.0)
 
     def plot(self) -> Figure:
         """Error over the budget of a slot, and paying users or how long accounts last (needs the extra `plot`)."""

@@ -11,7 +11,7 @@ from dpi.cli.options import Json
 from dpi.cli.output import document, number, say, table
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
-from dpi.planning import HEADINGS, Option, Plan
+from dpi.planning import HEADINGS, LONGEST, WALK, Option, Plan
 from dpi.planning import plan as make_plan
 from dpi.settings.declaration import Setting
 
@@ -44,7 +44,7 @@ def plan(
             raise OptionError(f"`--plot` must end in .svg, .png or .pdf. Got {str(plot)!r}.")
         made.plot().savefig(plot)
     if json:
-        document({**asdict(made), "best": asdict(made.best)})
+        document({**asdict(made), "best": asdict(made.best), "for_ever": made.for_ever})
         return
     _print(made, None if slot is None else Slots(slot).about)
     if plot is not None:
@@ -70,7 +70,13 @@ def _print(made: Plan, width: int | None) -> None:
         f"Without one (policy auto) no account is ever empty: who is always there pays {first.cost:.3g} at once "
         f"(± {first.half_width:.3g}), and about {'; '.join(told)}."
     )
-    say("", _advice(made, made.best, width), "", clocked)
+    waits = 2**LONGEST
+    for_ever = (
+        f"While levels walk by {100 * WALK:g} % a slot, a share can be known to about ± {made.for_ever:.2g} "
+        f"of itself{'' if made.population is None else ' as long as that'}. A value that jumps is seen at once in "
+        f"newcomers, and in users who return in one of {waits} slots."
+    )
+    say("", _advice(made, made.best, width), "", clocked, "", for_ever)
 
 
 def _advice(made: Plan, best: Option, width: int | None) -> str:
