@@ -382,7 +382,7 @@ class LawFilter:
             fresh = self._begin_again(log, best, sums, each, *changed)
             mixed = float(np.logaddexp(mixed, fresh))
             self.silent = self._is_noise(sums, mixed)
-        odds = np.clip(self.uniform[group] + self._alike(sums, whole, each) - mixed, -40.0, 40.0)
+        odds = np.clip(self.uniform[group] + self._alike(sums, whole, each) - mixed, -30.0, 30.0)
         uniform = (1 - RETURN**2 * clear) / (1 + np.exp(-odds)) + RETURN**2 * clear * UNIFORM
         self.uniform[group] = np.log(uniform / (1 - uniform))
         weights = np.exp(np.maximum(log - log.max(), -40.0))

@@ -64,4 +64,4 @@ class Payers:
         if not self.partial or not known:
             return 1.0
         part = float(np.median(self.recent[-self.season :])) / known
-        return part if part < ALL_PAY else 1.0
+        return max(part, 0.0) if part < ALL_PAY else 1.0  # noise may take a size below zero

@@ -125,7 +125,7 @@ def _profiles(season: Season, base: Floats, phase: int) -> Gaussians:
         kernel = _kernel(season, phase, width)
         squared = kernel**2
         users = float(kernel @ season.users)
-        if users <= 0:
+        if users <= 1e-6:
             variance[i] = SPREAD
             continue
         expected = users * base
