@@ -13,7 +13,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dpi.mechanism.filtering.laplace_gauss import score
+from dpi.mechanism.filtering.laplace_gauss import score_evidence
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,7 +48,8 @@ class ExactFilter:
 
     def update(self, values: Floats, noise: float) -> tuple[Floats, Floats]:
         """PDFs of the rate and of the slot itself, after its noisy counts."""
-        log, slope, _ = score(values[:, None] - self.rates, np.broadcast_to(self.rates, self.weights.shape), noise)
+        residual = values[:, None] - self.rates
+        log, slope = score_evidence(residual, np.broadcast_to(self.rates, self.weights.shape), noise)
         self.weights = self.weights * np.exp(log - log.max(1, keepdims=True))
         self.weights /= self.weights.sum(1, keepdims=True)
         rate = self.weights @ self.rates
