@@ -141,3 +141,17 @@ def test_members_that_nobody_returns_differ_as_the_others_do():
     assert (everyone[1, :, 1:, 0] == 1).all()
     assert everyone[1, :, 0].std(0).max() > 0
     assert state.who.ensemble.shares.sum() == pytest.approx(1)
+
+
+def test_evidence_is_forgotten_by_as_much_as_is_heard_anew():
+    """A total that drowns in noise leaves what was known as it was; a clear one takes three thousandths of it away."""
+    *_, (state, _) = play(list(visits(20, 800, 0.8)), BINS)
+    known = state.who.ensemble
+    row = np.zeros(known.weights.shape[1])
+    row[1] = 1.0
+    said = known.everyone @ row + 1.0
+    for variance, left in ((1e12, 1.0), (1e-6, ensemble.MEMORY)):
+        regression = ensemble.Regression(known, np.random.default_rng(1))
+        regression.tell(row, 1.0, variance, said, (variance, 0.0, 0.0))
+        found = regression.sealed().information
+        assert found[2:, 2:] == pytest.approx(left * known.information[2:, 2:], rel=1e-9)

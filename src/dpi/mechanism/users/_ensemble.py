@@ -47,7 +47,8 @@ TIES = ((2e-4, 2e-7), (0.03, 3e-4))
 """Variance by which a type's weight changes from the first cohort to the next, and from there on if cohorts are alike,
 or differ: a part of the weight, and a floor. Source: a prior."""
 MEMORY = 0.997
-"""What is left of a slot's evidence after another one: some hundred slots count. Source: a prior."""
+"""What is left of the evidence after a clear total: some hundred count. Where nobody has anything left to pay, nothing
+is forgotten. Source: a prior."""
 LONGEST = 500.0
 """No user counts for more slots than these. Source: a prior."""
 SURE = 1e5
@@ -133,7 +134,7 @@ class Regression:
 
     def __init__(self, before: Ensemble, random: np.random.Generator) -> None:
         self.ensemble, self._random = before, random
-        self._information, self._evidence = MEMORY * before.information, MEMORY * before.evidence
+        self._information, self._evidence = before.information, before.evidence
         self._log = before.log_hypotheses.copy()
         self._surprised: npt.NDArray[np.bool_] = np.zeros(MEMBERS, dtype=np.bool_)
 
@@ -148,9 +149,10 @@ class Regression:
         expected = max(float(self.ensemble.shares @ said), 1e-9)
         wide = noise + _EVEN @ said**2 - mean**2 + common * mean**2 + chance * np.minimum(mean / expected, 1.0)
         self._log -= 0.5 * (np.minimum((paid - mean) ** 2 / wide, 25.0) + np.log(wide))
-        self._information = self._information + np.outer(row, row / variance)
+        kept = 1 - (1 - MEMORY) * -float(np.expm1(-0.5 * expected**2 / variance))  # by as much as is heard anew
+        self._information = kept * self._information + np.outer(row, row / variance)
         told = paid + variance**0.5 * np.r_[0.0, 0.0, self._random.normal(size=MEMBERS - 2)]
-        self._evidence = self._evidence + told[:, None] * (row / variance)
+        self._evidence = kept * self._evidence + told[:, None] * (row / variance)
         self._surprised |= (told - said[:MEMBERS]) ** 2 > SURPRISE * variance
 
     def weigh(self) -> None:
