@@ -39,7 +39,7 @@ alike again. Source: a prior; some hundred measurements count."""
 ONCE, OTHERS, FOR_EVER = 0.8, 1.2, 0.5
 """Weights of a sparse Dirichlet prior: who comes once, and all other types together; of these, who stays for ever.
 Source: a prior; a cohort has two or three types, and the scale of time is not known, so that half of the weight is
-beyond anything that was seen."""
+beyond anything that was seen (.2, .43 and .6 were compared on random worlds)."""
 PULL = (8.0, 4.0, 1.0)
 """Precision of that prior for each cohort. Source: a prior."""
 FIRST_TIE = (0.5, 0.01)

@@ -44,8 +44,8 @@ from dpi.mechanism.users._hypotheses import (
 )
 
 RESTART, RESTARTED = 0.004, 0.3
-"""Prior odds that all bins have moved since the last measurement, and by which part of their levels. Source: a prior;
-once in some hundred measurements, as much as a hundred slots of the faster walk."""
+"""Prior odds that all bins have moved since the last measurement, and by which part of their levels. Source:
+docs/estimator.md, What was tried; once in some hundred measurements, a hundred slots of the faster walk."""
 OWN = (2.0, 0.3)
 """Steps that newcomers' law, and every other law, has of its own, as parts of the common one: newcomers are others in
 every slot. Source: by trial, on random worlds and short streams."""

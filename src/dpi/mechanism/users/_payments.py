@@ -34,7 +34,8 @@ FIRST = Fraction(1, 2)
 pays who comes once and one who stays."""
 MOST, RETURNING = 0.85, 0.5
 """No newcomer is asked for more, so that who returns is always heard; nor who has returned, who may go on. Source: the
-rule of the clocked ledger; a half is what one pays of whom nothing is known."""
+rule of the clocked ledger; a half is what one pays of whom nothing is known, and was compared with .35, .6 and .85 on
+random worlds, which hardly differ."""
 DECAY = 1.7
 STRETCH, GROWTH, LEAST = 4 * 0.22, 0.6, 4 * 0.5
 """The power a, and x = max(0, STRETCH·(λε)^GROWTH - LEAST) slots. Source: docs/estimator.md, Payments;
