@@ -78,7 +78,7 @@ docs: .venv/docs
 	touch $@
 
 .venv/spark: .venv/dev
-	$(INSTALL) -e packages/spark
+	$(INSTALL) -e '.[delta]' duckdb -e packages/spark
 	touch $@
 
 .venv/reproduce: .venv/core

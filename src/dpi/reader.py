@@ -24,6 +24,7 @@ from dpi.domain.file import from_description
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.release import Release, to_frame
+from dpi.release.table import Groups, tidy
 from dpi.store import Store
 from dpi.store.opening import find_store
 
@@ -201,7 +202,23 @@ class Releases:
         """How many releases there are, and the first and last slot; None without any."""
         return self.store.extent(self.name, self._first, self._last)
 
-    # Tables: a row for each release, with all its bits (`dpi.release.from_frame` reads them back).
+    # Tables: a row for each slot and value, or a row for each release with all its bits (`dpi.release.from_frame`
+    # reads them back).
+
+    def table(self, groups: Groups | None = None) -> pl.DataFrame:
+        """Return a polars frame with a row for each slot and value: shares and users, with 95 % intervals.
+
+        `groups` are values to count together, by the name of each group, or the name of a part of a product. Then a
+        row is about a group, with the interval of the sum. Ends of intervals of several rows must not be added.
+
+        >>> import dpi
+        >>> stream = dpi.Stream(domain=dpi.Categories(["a", "b", "c"]), epsilon=1, slot="1h", start="2026-01-01",
+        ...                     store=(store := dpi.MemoryStore()))
+        >>> for _ in range(2): _ = stream.release(["ada"], ["a"])
+        >>> dpi.open(store).table().shape, dpi.open(store).table({"a or b": ["a", "b"]})["value"].to_list()
+        ((8, 14), ['a or b', 'a or b'])
+        """
+        return tidy(self, self.options.slots, groups)
 
     def to_polars(self) -> pl.DataFrame:
         """A polars frame with a row for each release."""

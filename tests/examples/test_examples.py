@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import dpi
@@ -91,3 +92,20 @@ def test_towns_get_more_than_what_is_popular(example, tmp_path):
     right, same = example("recommender/recommend.py")["main"](tmp_path, weeks=3)
     assert right > same
     assert (tmp_path / "recommended.csv").read_text("utf-8").count("\n") == 13
+
+
+def test_sql_and_data_frames_say_the_same(example, tmp_path):
+    """An average by DuckDB is that of polars; the table grows by a day, and a group has one row for each hour."""
+    duckdb = pytest.importorskip("duckdb", reason="needs duckdb (pip install duckdb)")
+    project = example("sql_tables/questions.py")
+    project["main"](tmp_path, days=1)
+    frame, busiest, daily, clothes = project["main"](tmp_path, days=2)
+    assert frame.height == daily.height == 2
+    assert daily["lower"].to_list() == pytest.approx(frame["lower"].to_list())
+    assert busiest.height == 3
+    assert clothes["value"].to_list() == ["clothes"]
+    page = (ROOT / "docs" / "tables.md").read_text("utf-8")
+    (question,) = re.findall(r'duckdb\.sql\("""(.*?)"""\)', page, re.DOTALL)
+    rows = duckdb.sql(question.replace("'shop-table/", f"'{tmp_path}/shop-table/")).pl()
+    assert rows.height == 24
+    assert rows.filter((pl.col("lower") > pl.col("share")) | (pl.col("share") > pl.col("upper"))).is_empty()

@@ -157,6 +157,21 @@ def test_a_table_has_the_releases(there, releases):
     assert frame["pdf"][0].to_list() == releases[2].pdf.tolist()
 
 
+def test_arrow_has_a_row_for_each_slot_and_value(there, releases):
+    """What `Releases.table` gives, some slots at a time; a client of ours gets the same."""
+    client, path = there.client("analyst"), "/v1/streams/visits/releases"
+    kind = "application/vnd.apache.arrow.stream"
+    answer = client.get(path, params={"first": FIRST + 2, "limit": 2}, headers={"accept": kind})
+    assert answer.headers["content-type"] == kind
+    frame = pl.read_ipc_stream(io.BytesIO(answer.content))
+    assert frame["slot"].unique(maintain_order=True).to_list() == [FIRST + 2, FIRST + 3]
+    assert frame.filter(slot=FIRST + 2)["share"].to_list() == releases[2].pdf.tolist()
+    assert frame["certificate"][0] == releases[2].certificate["digest"]
+    assert frame["end"].null_count() == 0
+    following = client.get(answer.links["next"]["url"], headers={"accept": kind})
+    assert pl.read_ipc_stream(io.BytesIO(following.content))["slot"][0] == FIRST + 4
+
+
 def test_what_is_wrong_is_told(there):
     """In a sentence each."""
     for path, given in (

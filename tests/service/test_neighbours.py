@@ -81,6 +81,7 @@ MORE = [
     (f"/v1/streams/visits?first={FIRST + 1}", {}),
     (f"/v1/streams/visits/picture?beside={FIRST}", {}),
     ("/v1/streams/visits/releases", {"accept": "application/vnd.apache.parquet"}),
+    ("/v1/streams/visits/releases", {"accept": "application/vnd.apache.arrow.stream"}),
     (f"/v1/streams/visits/answers/top?k=1&first={FIRST}&end={FIRST + SLOTS}&level=0.5", {}),
     ("/v1/chain?after=0&limit=2", {}),
     ("/v1/nowhere", {}),

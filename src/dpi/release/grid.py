@@ -20,6 +20,16 @@ from dpi.release.interval import LEVEL, interval
 from dpi.release.queries import Distribution
 
 
+def variance_of_sets(variance: Floats, everything: float) -> Floats:
+    """Return the variances of shares of sets of bins, from the sum of variances in each and over all bins.
+
+    The errors of all bins sum to zero, so that a set's variance v has v²/V less, V being the sum over all bins
+    (`dpi.release.queries`).
+    """
+    apart = variance - variance**2 / everything if everything > 0 else variance
+    return np.maximum(apart, 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Shares:
     """Shares of sets of bins with the ends of their 95 % intervals; all three have one shape."""
@@ -32,12 +42,10 @@ class Shares:
     def of(cls, pdf: Floats, variance: Floats, everything: float, total: float) -> Shares:
         """Of summed probabilities and variances, beside the sum of all variances.
 
-        The errors of all bins sum to zero, so that a set's variance v has v²/V less, V being the sum over all bins
-        (`dpi.release.queries`). A total that was not measured widens nothing.
+        A total that was not measured widens nothing.
         """
-        apart = variance - variance**2 / everything if everything > 0 else variance
         known = total if np.isfinite(total) else np.inf
-        return cls(pdf, *interval(pdf, np.maximum(apart, 0.0), np.zeros_like(pdf), known, LEVEL))
+        return cls(pdf, *interval(pdf, variance_of_sets(variance, everything), np.zeros_like(pdf), known, LEVEL))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from dpi.display.card import card
 from dpi.display.markup import element
 from dpi.domain import Domain
 from dpi.errors import NewerVersion, StateError, newer
+from dpi.events.slots import Slots
 from dpi.release.choice import Floats, Values
 from dpi.release.interval import LEVEL, deviations, deviations_of_all, interval
 from dpi.release.queries import Distribution
@@ -92,6 +93,14 @@ class Release(Distribution):
         if self.measured == 0 and not self.age:
             return None
         return (self.carried or 0.0) * (self.age or 0.0)
+
+    def measured_at(self, slots: Slots | None) -> datetime | None:
+        """Return the end of the slot that the picture is from, on average, by the stream's clock.
+
+        A release may carry an estimate on from earlier slots. None without a clock, or if nothing was measured so far.
+        """
+        ago = self.measured_ago
+        return None if slots is None or ago is None else slots.start(self.slot + 1 - round(ago))
 
     @property
     def freshness(self) -> str | None:

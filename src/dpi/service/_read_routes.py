@@ -30,6 +30,7 @@ from dpi.errors import StateError
 from dpi.events.slots import Slots
 from dpi.reader import Releases
 from dpi.release import Release, to_frame
+from dpi.release.table import tidy
 from dpi.service import _endpoints as api
 from dpi.service._budgets import find_budget
 from dpi.service._endpoints import Call, document
@@ -42,6 +43,7 @@ from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrow
 from dpi.store.export import export
 
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
+ARROW = "application/vnd.apache.arrow.stream"
 DATABASE, STREAM = "application/vnd.sqlite3", "text/event-stream"
 ALIVE = 15.0  # seconds after which a comment says that a connection that follows is
 Document = dict[str, object]
@@ -164,10 +166,10 @@ def get_domain(call: Call) -> Response:
 
 @api.route(
     "GET /v1/streams/{stream}/releases", READER, api.FIRST, api.END, SINCE, LIMIT,
-    answer=api.fields("releases", "more_since") | {LINES: api.TEXT, PARQUET: api.BYTES},
+    answer=api.fields("releases", "more_since") | {LINES: api.TEXT, PARQUET: api.BYTES, ARROW: api.BYTES},
 )  # fmt: skip
 def get_releases(call: Call) -> Response:
-    """Releases, in order; as lines or as Parquet, if these are accepted."""
+    """Releases, in order; as lines or as Parquet, if these are accepted; as Arrow, a row for each slot and value."""
     since, first, end = call.whole("since", None), call.where("first"), call.where("end")
     limit = call.whole("limit", MOST)
     kind = call.request.headers.get("accept", "").partition(";")[0].strip()
@@ -178,10 +180,15 @@ def get_releases(call: Call) -> Response:
         bins = next((release.pdf.size for release in part), 1)
         taken = list(islice(part, min(limit, max(1, MOST_BINS // bins))))
         last = taken[-1].slot if taken and len(part.between(taken[-1].slot + 1, None)) > 0 else None
+        slots = releases.options.slots
     headers = {}
     if last is not None:
         url = call.request.url.remove_query_params("first").include_query_params(since=last)
         headers = {"link": f'<{url.path}?{url.query}>; rel="next"'}
+    if kind == ARROW:
+        rows = io.BytesIO()
+        tidy(taken, slots).write_ipc_stream(rows)
+        return Response(rows.getvalue(), headers=headers, media_type=ARROW)
     if kind == PARQUET:
         name = f'attachment; filename="{call.stream}.parquet"'
         file = io.BytesIO()

@@ -84,13 +84,9 @@ class Operations:
 
 
 def find_measured(releases: Releases, release: Release) -> str | None:
-    """Return the end of the slot that the release's picture is from, on average, by the stream's own clock.
-
-    A release may carry an estimate on from earlier slots. None if the stream has no clock, or if nothing was measured
-    up to this slot.
-    """
-    slots, ago = releases.options.slots, release.measured_ago
-    return None if slots is None or ago is None else slots.start(release.slot + 1 - round(ago)).isoformat()
+    """Return when the release's picture was measured, as text (`Release.measured_at`)."""
+    found = release.measured_at(releases.options.slots)
+    return None if found is None else found.isoformat()
 
 
 def _find_operations(releases: Releases, now: int, budget: Budget, **running: object) -> StreamOperations:

@@ -7,15 +7,20 @@ from typing import Annotated
 
 from dpi.certificates.signature import Signer
 from dpi.cli._outfile import FORMS
-from dpi.cli.options import Json, KeyFile, StoreArgument
+from dpi.cli._table_files import write_delta, write_parquet
+from dpi.cli.options import Json, KeyFile, StoreArgument, StreamName
 from dpi.cli.output import address, answer, note, say
 from dpi.cli.signals import Signals
 from dpi.errors import OptionError
+from dpi.reader import open
 from dpi.settings.declaration import Setting
 from dpi.store import open_store
 from dpi.store.backup import back_up
 from dpi.store.backup import restore as put_back
 from dpi.store.export import export as write_export
+
+TABLES = {"parquet": write_parquet, "delta": write_delta}
+"""What `dpi export --as` writes, beside a file that commands read like a store."""
 
 
 def backup(
@@ -77,7 +82,9 @@ def restore(
 
 def export(
     store: StoreArgument,
-    target: Annotated[str, Setting("FILE", "The new file, such as public.db.", argument=True)],
+    target: Annotated[str, Setting("FILE", "The new file, such as public.db; the folder of a table.", argument=True)],
+    kind: Annotated[str, Setting("KIND", "store, or a table: parquet or delta.", name="as")] = "store",
+    stream: StreamName = None,
     json: Json = False,
 ) -> None:
     """Write releases, certificates, options and domains of a store to a new file that may be handed to analysts.
@@ -86,11 +93,24 @@ def export(
     file is made from a list of public columns and of released slots alone; `query`, `report` and `verify`
     read it like a store, and nothing can be written to it. A file that is there is not replaced.
 
+    With --as parquet or --as delta it writes a table of one stream instead, with a row for each slot and value, in a
+    folder for each day. The same command adds what was released since. --as delta needs the extra delta.
+
     Examples:
       dpi export visits.db public.db
+      dpi export visits.db visits-table --as parquet
       dpi verify public.db
       dpi query public.db top 5
     """
+    if kind in TABLES:
+        with Signals(), open(store, stream) as stored:
+            added = TABLES[kind](stored, target)
+            newest = stored.newest.slot if len(stored) else None
+        found = {"table": target, "store": address(store), "stream": stored.name, "added": added, "last_slot": newest}
+        answer(json, found, f"{target}: {added} {'slot' if added == 1 else 'slots'} added. It may be handed out.")
+        return
+    if kind != "store" or stream is not None:
+        raise OptionError(f"`--as` must be store, parquet or delta, and `--stream` is for tables. Got {kind!r}.")
     if "://" in target or Path(target).suffix in FORMS:
         raise OptionError(f"an export is a file of its own kind: give it a name such as public.db. Got {target!r}.")
     with Signals(), open_store(store, read_only=True) as opened:

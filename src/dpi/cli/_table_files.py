@@ -1,0 +1,165 @@
+"""Tidy tables as files: a folder of Parquet with a part for each day, or a Delta table. Made of releases alone.
+
+A table grows with its stream: the next export adds the slots that were released since. A day is one of the calendar in
+the stream's zone. What is there is added to only if its newest day is of the same stream of the same store: rows name
+the certificates of their releases. What is decided here is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from itertools import chain, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpi._version import how_to_install
+from dpi.errors import OptionError, StoreError
+from dpi.files import draft_of, put
+from dpi.reader import Releases
+from dpi.release import Release
+from dpi.release.table import tidy
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+FILE = "slots.parquet"
+"""The file of a day."""
+_KEYS = ("slot", "value", "certificate")
+"""What tells a row from all others, of this store and of other ones."""
+
+
+def write_parquet(stored: Releases, target: str) -> int:
+    """Add what is new to a folder with a folder for each day; return how many slots that was.
+
+    A day's file appears whole, in the place of one with fewer slots. After a crash the next export goes on.
+    """
+    import polars as pl
+
+    if "://" in target:
+        raise OptionError(f"Parquet is written to a folder of this machine. Got {target!r}.")
+    folder, newest, there = Path(target), None, None
+    if folder.exists():
+        days = sorted(path.name for path in folder.glob("day=*") if (path / FILE).is_file())
+        if not days:
+            raise OptionError(f"{target} is there and holds no table: name another folder, or move it away.")
+        try:
+            newest = date.fromisoformat(days[-1].removeprefix("day="))
+            there = pl.read_parquet(folder / days[-1] / FILE, hive_partitioning=False)
+        except (pl.exceptions.PolarsError, ValueError, OSError):
+            raise OptionError(f"{target} holds no table that can be read: nothing is added.") from None
+    elif not folder.absolute().parent.is_dir():
+        raise OptionError(f"the table must lie in a folder that exists. Got {target!r}.")
+    added = 0
+    for day, frame, held in _new_days(stored, target, newest, there):
+        part = folder / f"day={day.isoformat()}"
+        part.mkdir(parents=True, exist_ok=True)
+        frame.write_parquet(draft_of(part / FILE))
+        put(draft_of(part / FILE), part / FILE)
+        added += frame["slot"].n_unique() - held
+    return added
+
+
+def write_delta(stored: Releases, target: str) -> int:
+    """Add what is new to a Delta table, in one commit; return how many slots that was.
+
+    The commit names the newest slot as the version of the transaction `dpi`. So of two exports that add the same slots
+    at once, one is refused.
+    """
+    try:
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+        from deltalake.exceptions import DeltaError
+    except ImportError:
+        raise OptionError(f"a Delta table needs deltalake: {how_to_install('delta')}.") from None
+    import pyarrow as pa
+
+    table, newest, there, added = None, None, None, 0
+    if DeltaTable.is_deltatable(target):
+        table = DeltaTable(target)
+        newest, there = _newest_day(target, table)
+    elif "://" not in target and Path(target).exists():
+        raise OptionError(f"{target} is there and holds no Delta table: name another folder, or move it away.")
+    new = _new_days(stored, target, newest, there)
+    first, extent = next(new, None), stored.extent
+    if first is None or extent is None:
+        return 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal added
+        for day, frame, held in chain([first], new):
+            rows = frame.filter(frame["slot"].rank("dense") > held)
+            added += rows["slot"].n_unique()
+            yield from _with_day(rows, day).to_batches()
+
+    schema = _with_day(tidy([], stored.slots), date(1970, 1, 1)).schema
+    try:
+        write_deltalake(
+            table or target,
+            pa.RecordBatchReader.from_batches(schema, batches()),
+            mode="append",
+            partition_by=["day"],
+            commit_properties=CommitProperties(app_transactions=[Transaction("dpi", extent[2])]),
+        )
+    except (DeltaError, OSError) as error:
+        raise StoreError(f"the Delta table {target} cannot be written: {type(error).__name__}.") from None
+    return added
+
+
+def _new_days(
+    stored: Releases, target: str, newest: date | None, there: pl.DataFrame | None
+) -> Iterator[tuple[date, pl.DataFrame, int]]:
+    """Give the table of each day that has new slots, and how many of its slots are there.
+
+    Refuse a target whose newest day is not the beginning of that day in the store.
+    """
+    days = _days(stored, newest)
+    if newest is not None and there is not None:
+        day, frame = next(days, (None, there))
+        known = day == newest and set(_KEYS) <= set(there.columns)
+        if not known or not frame.select(_KEYS).head(there.height).equals(there.select(_KEYS)):
+            raise OptionError(
+                f"{target} holds releases that are not of this stream of this store: nothing is added. Name another "
+                "folder."
+            )
+        if frame.height > there.height:
+            yield newest, frame, there["slot"].n_unique()
+    for each, frame in days:
+        yield each, frame, 0
+
+
+def _days(stored: Releases, first: date | None) -> Iterator[tuple[date, pl.DataFrame]]:
+    """Give the table of each day, from one on."""
+    slots = stored.slots
+    part = stored if first is None else stored.between(slots.number(f"{first.isoformat()}T00:00"), None)
+
+    def day(release: Release) -> date:
+        return slots.start(release.slot).date()
+
+    for each, releases in groupby(part, day):
+        if first is None or each >= first:
+            yield each, tidy(releases, slots)
+
+
+def _with_day(frame: pl.DataFrame, day: date) -> pa.Table:
+    """Return a day's rows with the column that a Delta table is divided by; its times are those of UTC."""
+    import polars as pl
+
+    times = [pl.col(name).dt.convert_time_zone("UTC") for name in ("start", "end", "measured_at")]
+    return frame.with_columns(*times, pl.lit(day).alias("day")).to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _newest_day(target: str, table: DeltaTable) -> tuple[date | None, pl.DataFrame | None]:
+    """Return the newest day of a Delta table, and its rows in order."""
+    import polars as pl
+
+    if table.metadata().partition_columns != ["day"]:
+        raise OptionError(f"{target} is a Delta table of another kind: nothing is added. Name another folder.")
+    days = [partition["day"] for partition in table.partitions()]
+    if not days:
+        return None, None
+    newest = date.fromisoformat(max(map(str, days)))
+    rows = pl.from_arrow(table.to_pyarrow_table(filters=[("day", "=", newest)]))
+    assert isinstance(rows, pl.DataFrame)  # noqa: S101 - a table becomes no series
+    return newest, rows.sort("slot", maintain_order=True)
