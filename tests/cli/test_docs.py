@@ -18,7 +18,7 @@ def test_every_option_is_in_the_reference(command):
 
 
 def test_the_surface_is_small():
-    """At most 16 commands, and 170 parameters of all of them, those of further packages included."""
+    """At most 16 commands, and 180 parameters of all of them, those of further packages included."""
     assert len(COMMANDS) <= 16
     made = map(make_command, (*COMMANDS, *SUBCOMMANDS))
-    assert sum(len(command.params) for command in made) <= 170
+    assert sum(len(command.params) for command in made) <= 180

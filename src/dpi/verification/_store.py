@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpi.budget.account_table import AccountTable, largest
 from dpi.budget.epsilon import UNITS
 from dpi.certificates.chain import Entry, Head, Link, canonical, text_digest
 from dpi.certificates.declared import DeclaredOptions, assigned, declared
+from dpi.certificates.tree import leaf_hash, root_hash
 from dpi.domain.file import describe, from_description
 from dpi.errors import OptionError, StateError
 from dpi.release import content_digest
@@ -27,15 +28,25 @@ from dpi.verification._entries import Streams
 from dpi.verification.result import Span, Verification
 
 if TYPE_CHECKING:
+    from dpi.certificates.notes import Checkpoint
+    from dpi.certificates.policy import Policy
     from dpi.certificates.signature import Verifier
     from dpi.store.base import Store
     from dpi.store.witness import Seen
 
 
-def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None = None) -> Verification:
+def verify(
+    store: Store,
+    *,
+    verifier: Verifier | None = None,
+    seen: Seen | None = None,
+    checkpoint: Checkpoint | None = None,
+    policy: Policy | None = None,
+) -> Verification:
     """Recompute the chain of a store, the digests of its releases, and its sums.
 
-    `seen` is what a witness remembers: the chain must contain it.
+    `seen` is what a witness remembers: the chain must contain it. So must it begin with the entries of a `checkpoint`,
+    which must be signed by the keys that `policy` asks for.
 
     >>> import dpi
     >>> store = dpi.MemoryStore()
@@ -50,6 +61,8 @@ def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None 
             problems.append(
                 f"entry {seen.sequence}, which the witness saw, is not in the chain: the store is an old copy"
             )
+        if checkpoint is not None and policy is not None:
+            problems += _witnessed(found.leaves, checkpoint, policy)
         problems += _releases(store, found)
         problems += _states(store, found)
         thinned = store.thinned()
@@ -71,9 +84,21 @@ def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None 
             for name, (first, last) in each.slots.items()
         ),
         spans={name: Span(streams.first[name], streams.last[name]) for name in streams.first},
-        end_known=seen is not None,
+        end_known=seen is not None or checkpoint is not None,
         thinned=thinned,
     )
+
+
+def _witnessed(leaves: list[bytes], checkpoint: Checkpoint, policy: Policy) -> Iterator[str]:
+    """Compare the chain with a head that witnesses have cosigned."""
+    if not policy.origin_signed(checkpoint):
+        yield f"the checkpoint is not signed by a log of the policy for {checkpoint.origin!r}"
+    if not policy.reached(policy.cosigned(checkpoint)):
+        yield "the checkpoint is not cosigned by as many witnesses as the policy asks for"
+    if checkpoint.size > len(leaves):
+        yield f"the chain has {len(leaves)} entries, and witnesses saw {checkpoint.size}: its end was cut off"
+    elif root_hash(leaves[: checkpoint.size]) != checkpoint.root:
+        yield f"the first {checkpoint.size} entries are others than the witnesses saw: this is another chain"
 
 
 def _releases(store: Store, found: Chain) -> Iterator[str]:
@@ -144,6 +169,8 @@ class Chain:
     heads: set[tuple[int, str]]
     releases: dict[int, Entry]
     signed: bool
+    leaves: list[bytes] = field(default_factory=list)
+    """Hashes of the entries' texts: leaves of the tree that witnesses compare."""
 
 
 def read_chain(links: Iterable[Link], verifier: Verifier | None, problems: list[str]) -> Chain:
@@ -170,6 +197,7 @@ def read_chain(links: Iterable[Link], verifier: Verifier | None, problems: list[
             found.releases[number] = entry
         found.head = Head(number, link.digest)
         found.heads.add((number, link.digest))
+        found.leaves.append(leaf_hash(link.text))
         problems += [f"entry {number} {fault}" for fault in faults]
     return found
 

@@ -36,7 +36,7 @@ COMMANDS = {
 }
 """The first sentence of each, as its docstring says it: the list of commands is shown without loading one."""
 
-SUBCOMMANDS = ("backup restore", "ledger compact", "serve token", "serve top")
+SUBCOMMANDS = ("backup restore", "keys cosign", "ledger compact", "serve token", "serve top")
 """Commands that another one's name stands before; the help of that one names them."""
 
 ELSEWHERE = {"audit": "audit", "compare": "research", "reproduce": "research"}
@@ -48,7 +48,13 @@ def function(name: str) -> Command:
     """Return what a command does: the function of its last word, in a module of its name or in a further package."""
     if name in ELSEWHERE:
         return cast("Command", load_plugin("dpi.commands", name, ELSEWHERE[name]))
-    homes = {"backup restore": "backup", "export": "backup", "ledger compact": "ledger", "serve token": "serve"}
+    homes = {
+        "backup restore": "backup",
+        "export": "backup",
+        "keys cosign": "keys",
+        "ledger compact": "ledger",
+        "serve token": "serve",
+    }
     module = homes.get(name, name.split()[-1])
     found: Command = getattr(import_module(f"dpi.cli.commands.{module}"), name.split()[-1])
     return found

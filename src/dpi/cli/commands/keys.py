@@ -1,15 +1,24 @@
-"""`dpi keys`: a pair of keys for signing the chain."""
+"""`dpi keys`: a pair of keys for signing the chain; `dpi keys cosign`: the chain's head, cosigned by witnesses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
+from dpi.certificates.cosigning import ask, check_goes_on
+from dpi.certificates.notes import Checkpoint, log_key
+from dpi.certificates.policy import Policy
 from dpi.certificates.signature import Signer
-from dpi.cli.options import Json
-from dpi.cli.output import answer
-from dpi.errors import OptionError
+from dpi.certificates.tree import leaf_hash, root_hash
+from dpi.cli._errors import FOUND
+from dpi.cli.options import Json, StoreArgument
+from dpi.cli.output import answer, note
+from dpi.errors import OptionError, StateError
+from dpi.files import write_file
 from dpi.settings.declaration import Setting
+from dpi.store import open_store
 
 
 def keys(
@@ -17,6 +26,8 @@ def keys(
     json: Json = False,
 ) -> None:
     """Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.
+
+    `dpi keys cosign` has the head of a chain cosigned by witnesses.
 
     Examples:
       dpi keys signing.pem
@@ -38,3 +49,68 @@ def keys(
         f"{public}: give it to those who verify.",
         f"Its fingerprint (SHA-256): {verifier.fingerprint}",
     )
+
+
+def cosign(
+    store: StoreArgument,
+    sign: Annotated[Path, Setting("FILE", "The private key that signs this chain.")],
+    origin: Annotated[str, Setting("NAME", "The chain's public name for ever, such as example.com/visits.")],
+    checkpoint: Annotated[Path, Setting("FILE", "Where the cosigned head is published; what it says is gone on from.")],
+    policy: Annotated[Path | None, Setting("FILE", "Which witnesses are asked, and how many must cosign.")] = None,
+    json: Json = False,
+) -> None:
+    """Sign the head of a store's chain and have witnesses cosign it. The exit code is 1 if too few do.
+
+    Each witness remembers the longest chain of this name, and cosigns only what goes on from it. So readers who know
+    the witnesses' keys find out if entries were cut off, or if others were shown another chain: `dpi verify STORE
+    --witness visits.checkpoint --policy visits.policy`. Only the chain is read, which is public. Let a clock call it,
+    such as cron.
+
+    Examples:
+      dpi keys cosign visits.db --sign signing.pem --origin example.com/visits --checkpoint visits.checkpoint
+      dpi keys cosign visits.db … --checkpoint visits.checkpoint --policy visits.policy
+    """
+    if not sign.exists():
+        raise OptionError(f"there is no key {sign}: `dpi keys {sign}` makes one.")
+    signer = Signer.open(sign)
+    with open_store(store, read_only=True) as opened, opened.snapshot():
+        leaves = [leaf_hash(link.text) for link in opened.links()]
+    if not leaves:
+        raise OptionError("the chain of this store has no entry yet.")
+    made = Checkpoint.of_chain(origin, len(leaves), root_hash(leaves)).signed(signer)
+    key = log_key(origin, signer)
+    asked = None if policy is None else Policy.open(policy)
+    if asked is not None and key not in asked.logs:
+        raise OptionError(f"the policy does not know this key and origin: add the line `log {key.text}`.")
+    before = _read(checkpoint)
+    if before is not None:
+        check_goes_on(before, key, leaves)
+    for name, witness in ({} if asked is None else asked.witnesses).items():
+        seen = before is not None and before.time_signed(witness.key) is not None
+        try:
+            made = ask(witness, made, leaves, before.size if before is not None and seen else 0)
+        except StateError as error:
+            note(f"{name}: {error}")
+    times = {} if asked is None else asked.cosigned(made)
+    enough = asked is None or asked.reached(times)
+    if enough:
+        write_file(checkpoint, made.note.encode(), mode=0o666)
+    answer(
+        json,
+        {"entries": made.size, "key": key.text, "cosigned": times, "published": enough},
+        f"{made.size} entries, signed as {key.text}",
+        f"Cosigned by {', '.join(times) or 'nobody'}.",
+        f"{checkpoint} is published." if enough else f"Too few: {checkpoint} stays as it was.",
+    )
+    if not enough:
+        raise typer.Exit(FOUND)
+
+
+def _read(path: Path) -> Checkpoint | None:
+    """Return the checkpoint that was published last, if there is one."""
+    try:
+        return Checkpoint.from_note(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise OptionError(f"{path} is no checkpoint.") from None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json as json_values
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dpi.certificates.declared import DeclaredOptions
+from dpi.certificates.notes import Checkpoint
+from dpi.certificates.policy import Policy
 from dpi.certificates.signature import Verifier
 from dpi.cli._errors import FOUND
 from dpi.cli._outfile import FORMS, read_releases
@@ -34,7 +37,10 @@ def verify(
     curator: Annotated[bool, Setting("", "Check also that no account is beyond ε; needs the ledger's key.")] = False,
     key_file: KeyFile = None,
     public_key: PublicKey = None,
-    witness: Annotated[Path | None, Setting("FILE", "The chain must hold what this witness saw.")] = None,
+    witness: Annotated[
+        Path | None, Setting("FILE", "The chain must hold what this witness saw: its file, or a cosigned checkpoint …")
+    ] = None,
+    policy: Annotated[Path | None, Setting("FILE", "… with the signatures that this policy asks for.")] = None,
     domain: Annotated[
         list[Path] | None, Setting("FILE", "Of a file of releases: its domain, or each that it has had …")
     ] = None,
@@ -51,31 +57,40 @@ def verify(
     Examples:
       dpi verify visits.db
       dpi verify visits.db --public-key signing.pub --witness /mnt/elsewhere/visits.witness
+      dpi verify public.db --witness visits.checkpoint --policy visits.policy
       dpi verify visits.db --curator --key-file visits.db.key
       dpi verify releases.parquet --domain countries.txt
       dpi verify releases.parquet --domain before.txt --domain after.txt
     """
     verifier = None if public_key is None else Verifier.open(public_key)
     of_file = Path(target).suffix in FORMS
+    asked = None if policy is None else Policy.open(policy)
+    checkpoint = None if asked is None else _checkpoint(witness)
+    seen = _seen(witness) if checkpoint is None else None
     if of_file:
-        if curator:
-            raise OptionError("`--curator` is for a store.")
+        if curator or asked is not None:
+            raise OptionError(f"`{'--curator' if curator else '--policy'}` is for a store.")
         if not Path(target).exists():
             raise OptionError(f"there is no file {target}.")
-        found = _file(Path(target), verifier, _seen(witness), domain, other, store)
+        found = _file(Path(target), verifier, seen, domain, other, store)
     else:
         with open_store(target, read_only=True, curator=curator, key_file=key_file) as opened:
-            found = verify_store(opened, verifier=verifier, seen=_seen(witness))
+            found = verify_store(opened, verifier=verifier, seen=seen, checkpoint=checkpoint, policy=asked)
             if curator:
                 problems = (*found.problems, *check_accounts(opened))
                 found = replace(found, problems=problems, accounts_checked=True)
+    cosigned = {} if asked is None or checkpoint is None else asked.cosigned(checkpoint)
     if json:
         plain = {"intact": found.intact, "whole": found.whole, **asdict(found)}
         plain["slots"] = {name: [span["first"], span["last"]] for name, span in plain.pop("spans").items()}
         plain |= {f"epsilon_{name}": plain.pop(name) for name in ("spent", "spent_by_all")}
+        if checkpoint is not None:
+            plain["checkpoint"] = {"origin": checkpoint.origin, "entries": checkpoint.size, "cosigned": cosigned}
         document(plain)
     else:
         _print(found, of_store=not of_file)
+        if checkpoint is not None:
+            _print_cosigned(checkpoint, cosigned, found.entries)
     if not found.intact:
         raise typer.Exit(FOUND)
 
@@ -107,6 +122,26 @@ def _domains(store: Store) -> list[Domain]:
     declared = [link.entry["options"] for link in store.links() if link.entry.get("kind") == "options"]
     digests = dict.fromkeys(DeclaredOptions.from_options(options).domain for options in declared)
     return [from_description(json_values.loads(store.domain(digest))) for digest in digests]
+
+
+def _checkpoint(path: Path | None) -> Checkpoint:
+    """Return the checkpoint of a file."""
+    if path is None:
+        raise OptionError("`--policy` needs `--witness`: the checkpoint whose signatures it asks for.")
+    try:
+        return Checkpoint.from_note(path.read_text())
+    except FileNotFoundError:
+        raise OptionError(f"there is no checkpoint {path}.") from None
+    except ValueError:
+        raise OptionError(f"{path} is no checkpoint.") from None
+
+
+def _print_cosigned(checkpoint: Checkpoint, cosigned: dict[str, int], entries: int) -> None:
+    """Say who has cosigned, when, and how many entries came later."""
+    times = [f"{name} at {datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S} UTC" for name, time in cosigned.items()]
+    later = entries - checkpoint.size
+    rest = f"; {later} later entries are in no checkpoint yet" if later > 0 else ""
+    table(["", ""], [["cosigned", f"{checkpoint.size} entries by {', '.join(times) or 'nobody'}{rest}"]], left=2)
 
 
 def _seen(witness: Path | None) -> Seen | None:

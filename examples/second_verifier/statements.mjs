@@ -1,0 +1,106 @@
+// What entries say of each stream, one after the other, and what is wrong with one beside those before: order of slots,
+// options, and sums of ε in exact units. Budgets by class, quotas beside each other and charges of a restored copy are
+// not computed again here: `dpi verify` does that.
+
+import { blake2b } from "../../src/dpi/service/page/blake2b.js";
+import { Float, PARTS } from "./canonical.mjs";
+
+const FIELDS = "accumulate budget compression domain end epsilon_units format ledger mechanism name slots start";
+const UNITS = 2 ** 40;
+const whole = Number.isSafeInteger;
+const isObject = (x) => x !== null && typeof x === "object" && !Array.isArray(x) && !(x instanceof Float);
+
+/** Whether an amount for people is the exact one beside it. */
+function agrees(entry, name) {
+  const units = entry[`${name}_units`], shown = entry[name];
+  return whole(units) && shown instanceof Float && shown.value === units / UNITS;
+}
+
+/** The units that a stream's accounts hold at first. */
+function held({ budget, epsilon_units: epsilon }) {
+  if (typeof budget.quota === "string") {
+    const [, up, down = "1", places] = /^(\d+)(?:\/(\d+)|\.(\d+))?$/.exec(budget.quota) ?? [];
+    const [over, under] = places === undefined ? [up, down] : [up + places, `1${"0".repeat(places.length)}`];
+    return Number((BigInt(epsilon) * BigInt(over)) / BigInt(under));
+  }
+  return budget.rest ?? epsilon;
+}
+
+/** What no change of options may touch. */
+const promise = ({ epsilon_units: units, ledger, budget, name }) =>
+  JSON.stringify([units, ledger, budget.period ?? null, budget.quota == null ? ledger : `quota ${name}`, budget.rest ?? null]);
+
+/** Goes through what entries state. */
+export class Statements {
+  streams = new Map();
+
+  /** What is wrong with an entry; null if nothing is. */
+  wrong(entry) {
+    if (entry.format !== 1) return whole(entry.format) && entry.format > 1 ? "of a newer program" : "of no known format";
+    if (entry.kind === "options" && typeof entry.stream === "string") return this.declared(entry);
+    if (entry.kind === "release" && typeof entry.stream === "string" && whole(entry.slot)) return this.release(entry);
+    if (entry.kind === "restored") return this.restored(entry);
+    return "of no known kind";
+  }
+
+  declared({ stream, options, from = -Infinity, [PARTS]: parts }) {
+    if (!isObject(options) || Object.keys(options).join(" ") !== FIELDS || options.format !== 1) return "options that are none";
+    if (!isObject(options.budget) || !whole(options.epsilon_units) || options.name !== stream) return "options that are none";
+    if (from !== -Infinity && !whole(from)) return "a first slot that is none";
+    const now = { from, options, digest: blake2b(new TextEncoder().encode(parts.options), "dpi options") };
+    const known = this.streams.get(stream);
+    if (known === undefined) {
+      this.streams.set(stream, { schedule: [now], units: 0 });
+      return null;
+    }
+    const newest = known.schedule.at(-1).options;
+    if (from !== -Infinity && from <= (known.last ?? -Infinity)) return "changes options of slots that were released";
+    if (newest.end !== null) return "changes a stream that was stopped";
+    if (promise(newest) !== promise(options)) return "changes the promise";
+    known.schedule = [...known.schedule.filter((each) => each.from < from), now];
+    return null;
+  }
+
+  release(entry) {
+    const stream = this.streams.get(entry.stream), { slot } = entry;
+    if (stream === undefined) return "releases a stream that was never declared";
+    const { options, digest } = stream.schedule.findLast((each) => each.from <= slot) ?? stream.schedule[0];
+    if (entry.options !== digest) return "other options than the stream declared";
+    if (options.end !== null && slot >= options.end) return "a slot after the stream was stopped";
+    if (stream.last !== undefined && slot !== stream.last + 1) return "not the slot after the last";
+    if (stream.last === undefined && ![null, slot].includes(options.start)) return "not the slot that the stream begins with";
+    stream.last = slot;
+    stream.first ??= slot;
+    if (entry.first !== stream.first) return "another first slot than the stream has";
+    if (!whole(entry.epsilon_units) || entry.epsilon_units < 0) return "no budget";
+    if (entry.epsilon_total_units !== options.epsilon_units) return "another total ε than the stream declared";
+    if (!["epsilon", "epsilon_spent", "epsilon_total"].every((name) => agrees(entry, name))) return "ε in two ways that differ";
+    const quota = options.budget.quota == null ? undefined : held(options);
+    if (entry.epsilon_quota_units !== quota || (quota !== undefined && !agrees(entry, "epsilon_quota"))) return "another quota";
+    return this.spent(entry, stream, options);
+  }
+
+  spent(entry, stream, options) {
+    const period = options.budget.period ?? null, spent = entry.epsilon_spent_units;
+    const epochs = period === null ? 1 : Math.floor(entry.slot / period) - Math.floor(stream.first / period) + 1;
+    const most = epochs * held(options);
+    if (entry.classes !== undefined) {
+      if (spent < stream.units || spent > most) return "a sum of budgets that cannot be"; // which of them: `dpi verify`
+      stream.units = spent;
+      return null;
+    }
+    stream.units += entry.epsilon_units;
+    if (spent !== Math.min(most, stream.units)) return "another sum of budgets than its slots have";
+    return options.ledger === null && stream.units > options.epsilon_units ? "spends more than the series has" : null;
+  }
+
+  restored({ last, spent_units: spent, charged_units: charged }) {
+    if (![last, spent, charged].every((each) => isObject(each) && Object.values(each).every(whole))) return "no whole numbers";
+    for (const [name, stream] of this.streams) {
+      const end = last[name] ?? stream.last, sum = spent[name] ?? stream.units;
+      if (end < stream.last || sum < stream.units) return "goes back behind what was released";
+      Object.assign(stream, { last: end, units: sum });
+    }
+    return null;
+  }
+}
