@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test suite test-all proofs lint picture sbom bench peers tables mutate reproduce docs clean
+.PHONY: run test suite test-all proofs lint picture sbom lock release bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -36,8 +36,17 @@ picture: .venv/dev
 	$(BIN)/python tools/rooms.py
 
 # What a core install holds: deploy/sbom.cdx.json.
-sbom: .venv/sbom
+sbom: .venv/release
 	$(BIN)/python tools/sbom.py
+
+# What a service needs, with the hashes of all its files: deploy/locked.txt. Options of an index come from uv's own settings.
+lock: .venv/release
+	$(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --universal --python-version 3.11 \
+	    -c constraints.txt --extra service --extra postgres --extra oidc -o deploy/locked.txt pyproject.toml
+
+# dist/: packages built twice to equal bytes, checksums, bill of materials, provenance; wheels tried on each Python that is there.
+release: .venv/release
+	$(BIN)/python tools/release.py
 
 # Hours, in one process; MUTATE names modules and options, such as MUTATE="budget/accounts.py --sample 50".
 mutate: .venv/dev
@@ -93,8 +102,8 @@ docs: .venv/docs
 	$(INSTALL) -e '.[docs]' -e packages/audit -e packages/research
 	touch $@
 
-.venv/sbom: .venv/core
-	$(INSTALL) -e '.[sbom]'
+.venv/release: .venv/core
+	$(INSTALL) -e '.[release]'
 	touch $@
 
 clean:
