@@ -58,6 +58,7 @@ LONGEST = (
     "tests/cli/test_follow.py",
     "packages/audit/tests/test_report.py",
     "tests/service/test_commands.py",
+    "tests/agents/test_mcp_command.py",
     "tests/service/test_on_time.py",
     "tests/service/page/test_page.py",
     "packages/research/tests/test_reproduce_command.py",

@@ -269,6 +269,11 @@ class Connection:
         """The names of its streams."""
         return tuple(self._service.streams())
 
+    @property
+    def role(self) -> str:
+        """What the token is for: "admin", "curator", "analyst" or "auditor"."""
+        return str(self._service.document("/v1/streams")["role"])
+
     def stream(self, name: str | None = None, *, producer: str | None = None) -> RemoteStream:
         """Return a stream, to feed and to read; the name may be left out where there is one alone.
 

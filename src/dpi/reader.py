@@ -155,7 +155,7 @@ class Releases:
         for release in self.between(number, number + 1):
             return release
         found = self.extent
-        known = _NONE if found is None else f"the last one here is {found[2]}."
+        known = NONE if found is None else f"the last one here is {found[2]}."
         raise OptionError(f"slot {number} is not in the store; {known}")
 
     def between(self, first: Where | None, end: Where | None) -> Releases:
@@ -167,12 +167,21 @@ class Releases:
         part._end = min((n for n in (self._end, given[1]) if n is not None), default=None)
         return part
 
+    def every(self, step: int) -> Iterator[Release]:
+        """The releases of slots whose number is a multiple of a step, and the last one: what `find_step` thins."""
+        found = self.extent
+        if step == 1 or found is None:
+            yield from self
+            return
+        for slot in [*range(-(-found[1] // step) * step, found[2], step), found[2]]:
+            yield from self.between(slot, slot + 1)
+
     @property
     def newest(self) -> Release:
         """The release of the last slot."""
         found = self.extent
         if found is None:
-            raise OptionError(_NONE)
+            raise OptionError(NONE)
         return self.at(found[2])
 
     def follow(self, *, every: float = 1.0, stop: Event | None = None) -> Iterator[Release]:
@@ -244,7 +253,19 @@ class Releases:
         return f"Releases({self.name!r}: {span})"
 
 
-_NONE = "no slot of this stream, or of this part of it, has been released yet."
+NONE = "no slot of this stream, or of this part of it, has been released yet."
+
+
+def find_step(first: int, last: int, most: int) -> int:
+    """The smallest power of two of which a span of slots has at most so many multiples.
+
+    >>> find_step(0, 239, 240), find_step(0, 240, 240), find_step(0, 99_999, 240)
+    (1, 2, 512)
+    """
+    step = 1
+    while last // step - (first - 1) // step > most:
+        step *= 2
+    return step
 
 
 def stream_named(store: Store, name: str | None) -> str:

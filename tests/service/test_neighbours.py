@@ -3,13 +3,10 @@
 import threading
 import time
 
-import numpy as np
 import pytest
 
-from dpi.noise import SystemSource
 from dpi.service._routes import ENDPOINTS
-from dpi.store.base import PaidSlot
-from dpi.stream import driver
+from equal_releases import force_equal_releases
 from serving import FIRST, MOMENT, SECOND, running, settings
 
 SLOTS = 3
@@ -19,18 +16,8 @@ OTHERS = [(f"user {number}", ("home", "search")[number % 2]) for number in range
 
 @pytest.fixture
 def equal_releases(monkeypatch):
-    """Measurements that are made of nothing, with numbers that follow from the slot: the same whoever was there."""
-    measure = driver.measure
-
-    def blind(state, clean, offer, slot, source):
-        paid = measure(state, clean, offer, slot, SystemSource())
-        size = len(paid.values) // 8
-        values = (np.random.default_rng(slot).integers(-50, 400, size) << 24).astype("<i8")
-        return PaidSlot(
-            paid.stream, slot, paid.epsilon, paid.partial, values.tobytes(), paid.allocation, paid.assumption, paid.tree
-        )
-
-    monkeypatch.setattr(driver, "measure", blind)
+    """Measurements that are made of nothing."""
+    force_equal_releases(monkeypatch)
 
 
 def reached(found):

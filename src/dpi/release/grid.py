@@ -32,7 +32,7 @@ def variance_of_sets(variance: Floats, everything: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Shares of sets of bins with the ends of their 95 % intervals; all three have one shape."""
+    """Shares of sets of bins with the ends of their intervals, of 95 % unless said; all three have one shape."""
 
     value: Floats
     lower: Floats

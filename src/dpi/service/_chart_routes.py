@@ -10,14 +10,15 @@ All of it is a function of releases that are seen; each number has the interval 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
 
 from dpi.domain import Bins, Categories, Domain, Hashed, Product
-from dpi.reader import Releases
+from dpi.reader import find_step
 from dpi.release import Release
+from dpi.release.changes import find_changes
 from dpi.release.choice import catch_all, choose_sets, short_label
 from dpi.release.grid import Shares, grid
 from dpi.release.interval import LEVEL
@@ -104,25 +105,18 @@ def _draw_slot(call: Call, release: Release, until: str | None) -> Document:
 
 
 def _draw_changes(new: Release, old: Release, k: int, level: float) -> Document:
-    """Draw what moved most from one slot to another, with intervals.
-
-    The interval of a difference goes from the lowest to the highest that the intervals of both slots allow. Each of
-    these has a level half as far from 1: whatever the errors have in common, the difference has `level` or more.
-    """
-    if new.domain != old.domain:
-        raise Problem(422, "the domain has changed between these slots: ask of two slots since.")
-    (low, high), (low_before, high_before) = (each.interval((1 + level) / 2) for each in (new, old))
-    change, lower, upper = new.pdf - old.pdf, low - high_before, high - low_before
-    sure = (lower > 0) | (upper < 0)
+    """Draw what moved most from one slot to another, with intervals."""
+    found = find_changes([new], [old], level)
+    moved = found.change
     rows = [
         {
             **_name(new.domain, int(code)), "value": float(new.pdf[code]), "before": float(old.pdf[code]),
-            "change": float(change[code]), "lower": float(lower[code]), "upper": float(upper[code]),
-            "sure": bool(sure[code]),
+            "change": float(moved.value[code]), "lower": float(moved.lower[code]), "upper": float(moved.upper[code]),
+            "sure": bool(found.sure[code]),
         }
-        for code in np.lexsort((-np.abs(change), ~sure))[:k]
+        for code in found.largest(k)
     ]  # fmt: skip
-    return {"slot": new.slot, "beside": old.slot, "level": level, "sure": int(sure.sum()), "rows": rows}
+    return {"slot": new.slot, "beside": old.slot, "level": level, "sure": int(found.sure.sum()), "rows": rows}
 
 
 def _draw_grid(release: Release, one: str | None, other: str | None) -> Document:
@@ -166,8 +160,8 @@ def get_series(call: Call) -> Document:
         if extent is None:
             none = {"slots": [], "starts": [], "rows": [], "before": 0}
             return {"stream": call.stream, "level": level, "step": 1, **none}
-        by = step or _find_step(extent[1], extent[2], columns)
-        found = list(islice(_thin(part, *extent[1:], by), MOST_COLUMNS))
+        by = step or find_step(extent[1], extent[2], columns)
+        found = list(islice(part.every(by), MOST_COLUMNS))
     return _draw_series(call, found, by, k, level, quantiles)
 
 
@@ -210,27 +204,6 @@ def _draw_series(
         "quantiles": [{"q": q, **_plain([release.quantile(q) for release in found], level)} for q in quantiles],
         "before": before,
     }
-
-
-def _find_step(first: int, last: int, columns: int) -> int:
-    """Return the smallest power of two of which a span has at most so many multiples.
-
-    >>> _find_step(0, 239, 240), _find_step(0, 240, 240), _find_step(0, 99_999, 240)
-    (1, 2, 512)
-    """
-    step = 1
-    while last // step - (first - 1) // step > columns:
-        step *= 2
-    return step
-
-
-def _thin(releases: Releases, first: int, last: int, step: int) -> Iterator[Release]:
-    """Give the releases of slots that are multiples of a step, and of the last."""
-    if step == 1:
-        yield from releases
-        return
-    for slot in [*range(-(-first // step) * step, last, step), last]:
-        yield from releases.between(slot, slot + 1)
 
 
 def _describe_domain(domain: Domain) -> Document:

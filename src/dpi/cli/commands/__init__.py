@@ -27,6 +27,7 @@ COMMANDS = {
     "ledger": "Say how much of ε one user has left. Private: it tells whether the user was there.",
     "keys": "Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.",
     "serve": "Serve streams over HTTP: events come in, releases go out by the public clock.",
+    "mcp": "Serve releases to agents by the Model Context Protocol, over standard input and output.",
     "audit": "Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be "
     "caught.",
     "compare": "Compare systems at an equal guarantee, or as they were published: errors of every slot, and what a "
