@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.certificates.signature import Signer
     from dpi.client import connect
     from dpi.discovery import Discovery
-    from dpi.domain import Bins, Categories, Hashed, Product, Texts
+    from dpi.domain import Amounts, Bins, Categories, Hashed, Product, Texts
     from dpi.errors import OptionError, StateError, StoreError
     from dpi.events.slots import Slots
     from dpi.mechanism.boosted import Boosted
@@ -40,9 +40,10 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.stream.live import advance, follow
 
 __all__ = [
-    "Bins", "Boosted", "Categories", "Converging", "Discovery", "Hashed", "Ledger", "MemoryStore", "OptionError",
-    "Product", "Published", "Release", "Signer", "Slots", "StateError", "StoreError", "Stream", "Texts", "__version__",
-    "advance", "broker", "connect", "follow", "open", "open_store", "plan", "plot_series", "read", "spend_first",
+    "Amounts", "Bins", "Boosted", "Categories", "Converging", "Discovery", "Hashed", "Ledger", "MemoryStore",
+    "OptionError", "Product", "Published", "Release", "Signer", "Slots", "StateError", "StoreError", "Stream", "Texts",
+    "__version__", "advance", "broker", "connect", "follow", "open", "open_store", "plan", "plot_series", "read",
+    "spend_first",
 ]  # fmt: skip
 
 _HOME = {
@@ -52,7 +53,7 @@ _HOME = {
         "dpi.certificates.signature": ("Signer",),
         "dpi.client": ("connect",),
         "dpi.discovery": ("Discovery",),
-        "dpi.domain": ("Bins", "Categories", "Hashed", "Product", "Texts"),
+        "dpi.domain": ("Amounts", "Bins", "Categories", "Hashed", "Product", "Texts"),
         "dpi.errors": ("OptionError", "StateError", "StoreError"),
         "dpi.events.slots": ("Slots",),
         "dpi.mechanism.boosted": ("Boosted",),

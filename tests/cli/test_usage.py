@@ -13,7 +13,7 @@ from dpi.cli.commands import COMMANDS, function
     [
         (["runn"], "No such command 'runn'. Did you mean 'run'?"),
         (["run", "--nothing"], "No such option: --nothing"),
-        (["run", "visits.csv"], "Missing option '--domain'"),
+        (["run", "visits.csv"], "Missing option '--epsilon'"),
         (["query"], "Missing argument 'STORE'"),
         (["plan", "--epsilon", "1", "--users", "many", "--bins", "2"], "Invalid value for '--users'"),
         (["demo", "--days", "many"], "Invalid value for '--days'"),

@@ -130,7 +130,8 @@ def test_every_row_is_told_by_the_domain_of_its_own_slot(slots, data):
         .changed(3, dpi.Categories(["b", "c"], None))
         .changed(7, dpi.Categories(["x", "y"]))
     )
-    found = encode(domains, np.array(slots, dtype=np.int64), values)
+    found, counts = encode(domains, np.array(slots, dtype=np.int64), values)
+    assert (counts == 1).all()
     assert found.tolist() == [domains.at(slot).index(value) for slot, value in zip(slots, values, strict=True)]
 
 

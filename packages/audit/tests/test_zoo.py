@@ -22,7 +22,7 @@ REQUIRED = {
     "nothing is charged after 64 payments", "nothing is charged after a thousand payments",
     "every hundredth payment is free", "nothing is charged in high classes",
     "classes that are due by the slot's own count", "a shared histogram charged by its cheapest class",
-    "a levy by the clock alone",
+    "a levy by the clock alone", "a grid of amounts from the slot's own amounts",
 }  # fmt: skip
 
 

@@ -149,8 +149,8 @@ class DiscoveryDriver(Driver):
         texts, places = rows.seen.numbered(rows.bins)
         offer, (guarantee, assigned) = self._offered(number), self._promise()
         self.accounts.assign(assigned)
-        counting = replace(Counting.of(self.state.setting), bins=len(texts) + 1)
-        groups = Groups(replace(rows, bins=places, grouped=False), counting.bins)
+        counting = replace(Counting.of(self.state.setting), bins=len(texts) + 1, codes=len(texts) + 1)
+        groups = Groups(replace(rows, bins=places, grouped=False), counting.codes)
         grains, charge = weigh(counting, groups, self.accounts, offer, number)
         return self._pay(TextHistogram(grains[1:], GRAINS, texts=texts), offer, number, charge, guarantee)
 

@@ -12,8 +12,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.display.card import card, table
 from dpi.display.markup import Html
@@ -34,6 +36,8 @@ class Domain(ABC):
     size: int
     outside: int = OUTSIDE
     """The declared bin of values that belong to no other; `OUTSIDE` if they are dropped."""
+    summed: ClassVar[bool] = False
+    """Whether a user is in the one bin of the sum of their values (`Amounts`), not in the bin of each value."""
 
     @abstractmethod
     def encode(self, column: object) -> Integers:
@@ -69,6 +73,20 @@ class Domain(ABC):
         """The same facts as one line of text."""
         told = _words(self._facts())
         return f"{self.size:,} bins" + (f": {told}" if told else "")
+
+    @property
+    def row_codes(self) -> int:
+        """How many codes there are in rows of events: the bins, unless values are summed."""
+        return self.size
+
+    def encode_rows(self, column: object) -> tuple[Integers, Integers]:
+        """Return the code of each row of events, and the number that it stands for: one, unless values are summed."""
+        codes = self.encode(column)
+        return codes, np.broadcast_to(np.int64(1), codes.shape)  # takes no memory
+
+    def same_rows(self, other: Domain) -> bool:
+        """Tell whether rows of events are the same for both."""
+        return self == other
 
     def index(self, value: object) -> int:
         """Return the bin that one value belongs to; `OUTSIDE` if none."""
@@ -130,6 +148,12 @@ class Bins(Domain):
         """Return the codes of a column of numbers."""
         values = numbers(column, "value")
         return np.where(np.isnan(values), OUTSIDE, np.searchsorted(self.edges, values, side="right"))
+
+    @property
+    def middles(self) -> npt.NDArray[np.float64]:
+        """The middle of each bin; the outer bins at their edge."""
+        inner = (self.edges[:-1] + self.edges[1:]) / 2
+        return np.concatenate((self.edges[:1], inner, self.edges[-1:]))
 
     def label(self, code: int) -> str:
         """Return the bin's interval."""
@@ -228,6 +252,10 @@ class Product(Domain):
     def __init__(self, **parts: Domain) -> None:
         if not parts or not all(isinstance(part, Domain) for part in parts.values()):
             raise OptionError("`Product` needs domains by name, for example Product(a=Categories(…), b=Bins(…)).")
+        if any(part.summed for part in parts.values()):
+            raise OptionError(
+                "amounts are summed by user, so they are no part of a Product: give them their own stream."
+            )
         self.parts = parts
         self.size = math.prod(self.shape)
         if self.size >= 1 << 40:

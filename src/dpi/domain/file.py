@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpi.domain import Bins, Categories, Domain, Hashed, Product, Texts
+from dpi.domain import Amounts, Bins, Categories, Domain, Hashed, Product, Texts
+from dpi.domain._amounts import side_from
 from dpi.errors import OptionError
 from dpi.files import write_file
 
@@ -52,6 +53,11 @@ def describe(domain: Domain) -> dict[str, object]:
     match domain:
         case Categories():
             return {"kind": "categories", "values": domain.values, "other": domain.other}
+        case Amounts():
+            sides = {
+                name: [side.first, list(side.depths)] for name, side in (("plus", domain.plus), ("minus", domain.minus))
+            }
+            return {"kind": "amounts", "step": str(domain.step), **sides}
         case Bins():
             return {"kind": "bins", "edges": domain.edges.tolist()}
         case Hashed():
@@ -85,6 +91,9 @@ def from_description(description: object, keys: Mapping[str, bytes] | None = Non
                 return Categories(values, other=rest.get("other", "other"))
             case {"kind": "bins", "edges": list(edges), **rest} if not rest:
                 return Bins(edges)
+            case {"kind": "amounts", **rest} if rest.keys() <= {"step", "plus", "minus"}:
+                sides = {name: side_from(rest[name]) for name in ("plus", "minus") if name in rest}
+                return Amounts(rest.get("step", "0.01"), **sides)
             case {"kind": "hashed", "buckets": int(buckets), "fingerprint": str(fingerprint), **rest} if not rest:
                 key = (keys or {}).get(fingerprint)
                 return Hashed.without_key(buckets, fingerprint) if key is None else Hashed(buckets, key)
@@ -97,8 +106,8 @@ def from_description(description: object, keys: Mapping[str, bytes] | None = Non
     except (TypeError, KeyError):
         pass
     raise OptionError(
-        "a domain's description must be one of: categories (values, other), bins (edges), hashed (buckets, "
-        "fingerprint), product (parts: a list of name and domain), texts (length, alphabet or characters)."
+        "a domain's description must be one of: categories (values, other), bins (edges), amounts (step), hashed "
+        "(buckets, fingerprint), product (parts: a list of name and domain), texts (length, alphabet or characters)."
     )
 
 

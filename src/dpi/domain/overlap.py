@@ -128,9 +128,11 @@ class Overlap:
 
 def recoding(old: Domain, new: Domain) -> Integers:
     """Return the new bin for events of every old one; `OUTSIDE` where the new domain has no place for its values."""
-    overlap = Overlap.of(old, new)
+    if old.same_rows(new):
+        return np.arange(old.row_codes)
+    overlap = None if old.summed or new.summed else Overlap.of(old, new)
     if overlap is None:
-        return np.full(old.size, OUTSIDE)
+        return np.full(old.row_codes, OUTSIDE)
     if overlap.into is not None:
         return overlap.into
     bins = np.full(old.size, OUTSIDE)
@@ -143,18 +145,20 @@ def by_slot(domains: Domains) -> Schedule[Domain]:
     return Schedule.of(domains) if isinstance(domains, Domain) else domains
 
 
-def encode(domains: Domains, slots: Integers, values: object) -> Integers:
-    """Return the codes of a column of values of these slots, each by the domain of its own slot.
+def encode(domains: Domains, slots: Integers, values: object) -> tuple[Integers, Integers]:
+    """Return codes and numbers of a column of values of these slots, each by the domain of its own slot.
 
     Whether a column can be read follows from its type and from the domains, never from the slots of its rows.
 
-    >>> encode(Schedule.of(Categories(["DE"])).changed(7, Categories(["FR"])), np.array([6, 7]), ["FR", "FR"]).tolist()
+    >>> changed = Schedule.of(Categories(["DE"])).changed(7, Categories(["FR"]))
+    >>> encode(changed, np.array([6, 7]), ["FR", "FR"])[0].tolist()
     [1, 0]
     """
     (_, first), *later = by_slot(domains).entries
-    codes = first.encode(values)
+    before = codes, counts = first.encode_rows(values)
     if codes.size != slots.size:
         raise SchemaError("`values` must have as many rows as the other columns.")
     for begins, domain in later:
-        codes = np.where(slots >= begins, domain.encode(values), codes)
-    return codes
+        found = before if domain.same_rows(first) else domain.encode_rows(values)
+        codes, counts = (np.where(slots >= begins, *pair) for pair in zip(found, (codes, counts), strict=True))
+    return codes, counts

@@ -30,7 +30,7 @@ from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.errors import StateError
 from dpi.events.identity import KEY_BYTES
-from dpi.events.rows import Rows, changes, sizes
+from dpi.events.rows import Rows, changes
 from dpi.events.slots import FOR_EVER, Window
 from dpi.exact.integers import MOST, Integers
 from dpi.histogram.grouping import Groups
@@ -68,7 +68,7 @@ def ingest_piece(how: Ingest, piece: FileEvents) -> list[Section]:
 
 
 def presum(rows: Rows, buckets: Buckets) -> tuple[Rows, Integers]:
-    """Return rows of one event each by slot and bucket, and their buckets; equal ones are one row, but for a few.
+    """Return rows by slot and bucket, and their buckets; equal ones are one row, but for a few.
 
     Slot, first bits of the name, bin and the row's number are sorted as one word, so that equal ones are neighbours
     unless another name begins alike. That is fast, and enough: it is there to make a flood small, and `close_rows`
@@ -86,7 +86,7 @@ def presum(rows: Rows, buckets: Buckets) -> tuple[Rows, Integers]:
     words.sort()
     rows = rows.only((words & np.uint64((1 << spare) - 1)).astype(np.int64))
     kept = np.flatnonzero(changes(*rows.names.T, rows.slots, rows.bins))
-    counts = np.minimum(sizes(kept, size), MOST)
+    counts = np.minimum(np.add.reduceat(rows.counts, kept) if kept.size else rows.counts, MOST)
     rows = rows.only(kept)
     return Rows(rows.names, rows.slots, rows.bins, counts), buckets.of(rows.names)
 
@@ -125,7 +125,7 @@ def close_rows(
         accounts.assign(closing.assigned)
         for levy in closing.levies:
             accounts.levy(levy.units, levy.slot)
-    return weigh(closing.counting, Groups(rows, closing.counting.bins), accounts, closing.offer, closing.slot)
+    return weigh(closing.counting, Groups(rows, closing.counting.codes), accounts, closing.offer, closing.slot)
 
 
 @dataclass(frozen=True, repr=False)

@@ -50,19 +50,25 @@ class Rows:
         return cls(np.empty((0, 2), dtype=np.uint64), none, none, none)
 
     @classmethod
-    def of(cls, users: object, bins: Integers, key: bytes, slots: int | Integers = 0) -> Self:
-        """Return the rows of a column of ids; one without a user or a bin is dropped by itself."""
+    def of(
+        cls, users: object, bins: Integers, key: bytes, slots: int | Integers = 0, counts: Integers | None = None
+    ) -> Self:
+        """Return the rows of a column of ids, of one event each unless counts are given.
+
+        One without a user or a bin is dropped by itself.
+        """
         heap.keep()
         numbers = plain_integers(users)
-        if numbers is not None and numbers.size == bins.size > FEW and np.ndim(slots) == 0:
+        if numbers is not None and numbers.size == bins.size > FEW and np.ndim(slots) == 0 and counts is None:
             rows = cls._of_integers(numbers, bins, key, int(slots))
             if rows is not None:
                 return rows
         names, known = name_users(users if numbers is None else numbers, key)
         if len(names) != bins.size:
             raise SchemaError("`users` and `values` must have the same number of rows.")
-        one = np.broadcast_to(np.int64(1), bins.shape)  # takes no memory
-        rows = cls(names, np.broadcast_to(np.int64(slots), bins.shape), bins, one)
+        if counts is None:
+            counts = np.broadcast_to(np.int64(1), bins.shape)  # takes no memory
+        rows = cls(names, np.broadcast_to(np.int64(slots), bins.shape), bins, counts)
         valid = bins >= 0 if known is None else known & (bins >= 0)
         return rows if valid.all() else rows.only(valid)
 

@@ -2,13 +2,14 @@
 
 Sees users and no randomness. Histograms are in *grains*: 2^24 grains are one unit. All arithmetic is on integers.
 
-**Guarantee** (`normalise`, `truncate`). Removing all events of one user changes the histogram by at most that user's
-weight (in grains, at most 2^24) in ℓ₁, and changes no grain of any other user.
+**Guarantee** (`normalise`, `truncate`, `totals`). Removing all events of one user changes the histogram by at most that
+user's weight (in grains, at most 2^24) in ℓ₁, and changes no grain of any other user.
 
 *Why.* Rows are grouped by account, exactly, and two users share one only if their ids share a keyed digest of 128 bits
 (`dpi.events.identity.digests`: never, for ids of up to 15 bytes). What a group adds is a function of that group's
 rows and the user's weight alone: in `normalise`, bin b gets floor(w·r_b/r) with Σ r_b = r, so at most w in all; in
-`truncate(c)`, at most c events get floor(w/c) each. A row without a user or outside the domain is dropped by itself.
+`truncate(c)`, at most c events get floor(w/c) each; in `totals`, one bin gets w. A row without a user or outside the
+domain is dropped by itself.
 Neither the order of rows nor anybody else's rows enter. Where users are counted in groups, all that a user adds is in
 the histogram of the one group that they are in, by their own history: the histograms together move by no more. In Coq:
 `compression`, `proofs/Ledger.v`.
@@ -21,10 +22,11 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
-from dpi.domain import Domain
+from dpi.domain import Amounts, Domain
 from dpi.errors import OptionError, SchemaError
 from dpi.events.identity import KEY_BYTES, Digests, check_key, extend
 from dpi.events.rows import Rows
@@ -75,6 +77,8 @@ class Compression(Option, ABC):
     """A rule for what one user's rows add to the histogram."""
 
     sensitivity: int = GRAINS
+    gathers: ClassVar[bool] = False
+    """Whether users are brought together (`gather`) before they are counted."""
 
     @abstractmethod
     def grains(self, pairs: Pairs, weights: Integers, names: Digests) -> Integers:
@@ -83,6 +87,14 @@ class Compression(Option, ABC):
     def finish(self, grains: Integers) -> Integers:
         """The slot's histogram from the sum over all users."""
         return grains
+
+    def over(self, domain: Domain) -> Compression:
+        """Return the rule for the bins of one slot."""
+        return self
+
+    def gather(self, pairs: Pairs) -> Pairs:
+        """Return the pairs whose bins are counted, each user's by their own alone."""
+        return pairs
 
 
 COMPRESSIONS: Family[Compression] = Family("compression")
@@ -183,7 +195,52 @@ class WholePDF(Compression):
         return np.array([int(g) * GRAINS // total for g in grains], dtype=np.int64)
 
 
+@COMPRESSIONS.member
+@dataclass(frozen=True)
+class Totals(Compression):
+    """One user, one unit, in one bin: that of the sum of the user's amounts, for a domain of `Amounts`.
+
+    **Guarantee.** A user moves the histogram by at most their weight, whatever amounts they have. *Why.* The sum is of
+    the user's own rows, its bin is one of a grid that was fixed before, and that bin gets the weight, w grains.
+
+    >>> from dpi.domain import Amounts
+    >>> h = compress(["ada", "ada", "bob"], [5, 1e300, 0], Amounts(1), method=totals)
+    >>> (h.grains[h.grains > 0] / GRAINS).tolist()
+    [1.0, 1.0]
+    """
+
+    def over(self, domain: Domain) -> Compression:
+        """Return the rule for the grid of one slot."""
+        return _TotalsOver(domain)
+
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests) -> Integers:
+        """Refused: without a grid there are no bins."""
+        raise OptionError("`totals` is for a domain of amounts.")
+
+
+@dataclass(frozen=True)
+class _TotalsOver(Totals):
+    """The same on one grid: an option of no stream."""
+
+    domain: Domain
+    gathers = True
+
+    def gather(self, pairs: Pairs) -> Pairs:
+        """Return one pair for each user: the bin of the exact sum of their steps, of both signs."""
+        assert isinstance(self.domain, Amounts)  # noqa: S101 - `StreamOptions` has refused any other
+        sums = np.zeros(pairs.rows.size, dtype=np.int64)
+        # At most three rows of a user, of less than 2^31 steps each.
+        np.add.at(sums, pairs.users, self.domain.signed(pairs.bins, pairs.counts))
+        one = np.ones(sums.size, dtype=np.int64)
+        return Pairs(np.arange(sums.size), self.domain.bins(sums), one, one)
+
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests) -> Integers:
+        """The user's weight."""
+        return weights[pairs.users]
+
+
 normalise = Normalise()
+totals = Totals()
 whole_pdf = WholePDF()
 
 
@@ -215,8 +272,18 @@ def compress(users: object, values: object, domain: Domain, *, method: Compressi
     >>> (h.grains / 2**24).tolist()
     [0.5, 1.5, 0.0]
     """
-    rows = Rows.of(users, domain.encode(values), method.key if isinstance(method, Truncate) else _KEY)
-    return finish(count(Groups(rows, domain.size), domain.size, method), method)
+    rows = read_rows(users, values, domain, method.key if isinstance(method, Truncate) else _KEY)
+    return finish(
+        count(Groups(rows, domain.row_codes), domain.size, method.over(domain) if domain.summed else method), method
+    )
+
+
+def read_rows(users: object, values: object, domain: Domain, key: bytes, slot: int = 0) -> Rows:
+    """Return the rows of one slot's events; a row without a user or a bin is dropped by itself."""
+    if not domain.summed:
+        return Rows.of(users, domain.encode(values), key, slot)
+    codes, counts = domain.encode_rows(values)
+    return Rows.of(users, codes, key, slot, counts)
 
 
 def finish(total: Integers, method: Compression, groups: int = 1) -> Histogram:
@@ -252,6 +319,7 @@ def count(
     for first, pairs in rows.pairs():
         assert pairs.rows.size <= MOST_TOGETHER  # noqa: S101 - or the sum below would not be exact
         here = slice(first, first + pairs.rows.size)
+        pairs = method.gather(pairs) if method.gathers else pairs
         grains = method.grains(pairs, weights[here], rows.names[here])
         at = pairs.bins if member is None else pairs.bins + bins * member[here][pairs.users]
         # bincount sums in float64: exact, because a chunk's grains are integers and sum to less than 2^53, as each

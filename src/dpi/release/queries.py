@@ -100,6 +100,30 @@ class Binned(Answer):
 
 
 @dataclass(frozen=True, eq=False)
+class Quantile(Answer):
+    """Where the distribution function of ordered bins passes q; within a bin, numbers may lie anywhere.
+
+    `error` is that of noise, for numbers that are spread evenly within their bin. The interval also has the width of
+    the bins.
+    """
+
+    q: float
+    edges: Floats
+    """Left and right ends of all bins."""
+    below: Floats
+    """The share below the right end of each bin …"""
+    errors: Floats
+    """… and its standard error."""
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """From the left end of the bin that may be the first to hold it, to the right end of the last that may."""
+        half, last = deviations(level) * self.errors, self.below.size - 1
+        first = int(np.argmax(np.append(self.below + half >= self.q, True)))
+        end = int(np.argmax(np.append(self.below - half >= self.q, True)))
+        return float(self.edges[min(first, last)]), float(self.edges[min(end, last) + 1])
+
+
+@dataclass(frozen=True, eq=False)
 class Distribution:
     """A released PDF over a domain, with the variance of each probability and the (private) total where it is known.
 
@@ -122,7 +146,9 @@ class Distribution:
     def probability(self, value: object) -> Share:
         """Return the share of one value of the domain."""
         code = bin_of(self.domain, value)
-        return Share(float(self.pdf[code]), math.sqrt(float(self.variance[code])), self._skew(code), self.total)
+        return Share(
+            float(self.pdf[code]), math.sqrt(float(self.variance[code])), float(self._skews()[code]), self.total
+        )
 
     def range(self, low: float, high: float) -> Answer:
         """Return the share of numbers in [low, high) of an ordered domain; a bin that is cut counts in part."""
@@ -147,13 +173,20 @@ class Distribution:
     def mean(self) -> Binned:
         """Return the mean of an ordered domain, each bin at its middle; values beyond the edges count as these.
 
-        The interval holds wherever in their bins the values lie.
+        The interval holds wherever in their bins the values lie, and also if what is prior of an estimate (`skew`) is
+        nobody: an empty bin far out has a positive estimate, which counts much.
         """
-        middle, low, high = (self._linear(at) for at in (_middles(self.domain), *_ends(self.domain)))
-        return Binned(middle.value, middle.error, low, high)
+        lower, upper = _ends(self.domain)
+        middle, low, high = (self._linear(at) for at in (_middles(self.domain), lower, upper))
+        prior = self._skews() * self.pdf
+        down = float(prior @ np.maximum(lower - middle.value, 0))
+        up = float(prior @ np.maximum(middle.value - upper, 0))
+        return Binned(
+            middle.value, middle.error, Answer(low.value - down, low.error), Answer(high.value + up, high.error)
+        )
 
     def sum(self) -> Binned:
-        """Mean times total: the sum over users of each user's average value."""
+        """Mean times total: the sum over users of each user's average value; of `Amounts`, of each user's sum."""
         mean = self.mean()
         middle, low, high = (self._times_total(each) for each in (mean, mean.low, mean.high))
         return Binned(middle.value, middle.error, low, high)
@@ -164,12 +197,15 @@ class Distribution:
         centred = (x - float(self.pdf @ x)) ** 2
         return self._linear(centred)  # the gradient through the mean vanishes: Σ p·2(x - mean) = 0
 
-    def median(self) -> Answer:
+    def median(self) -> Quantile:
         """Return the quantile of one half."""
         return self.quantile(0.5)
 
-    def quantile(self, q: float) -> Answer:
-        """Where the distribution function of an ordered domain passes q, linear within a bin."""
+    def quantile(self, q: float) -> Quantile:
+        """Where the distribution function of an ordered domain passes q, linear within a bin.
+
+        The interval holds wherever in their bins the values lie.
+        """
         if not 0 <= q <= 1:
             raise OptionError(f"`q` must lie between 0 and 1. Got {q!r}.")
         edges = _edges(self.domain)
@@ -178,7 +214,10 @@ class Distribution:
         density = self.pdf[code] / (edges[code + 1] - edges[code])
         value = edges[code] + (q * cumulative[-1] - cumulative[code]) / max(density, 1e-300)
         below = self._linear(np.clip((value - edges[:-1]) / (edges[1:] - edges[:-1]), 0, 1))
-        return Answer(float(np.clip(value, edges[0], edges[-1])), below.error / max(density, 1e-300))
+        value, error = float(np.clip(value, edges[0], edges[-1])), below.error / max(density, 1e-300)
+        known, whole = np.cumsum(self.variance), max(float(self.variance.sum()), 1e-300)
+        errors = np.sqrt(np.maximum(known - known**2 / whole, 0))  # the errors of all bins sum to zero
+        return Quantile(value, error, q * float(cumulative[-1]), edges, cumulative[1:], errors)
 
     def conditional(self, **given: object) -> Distribution:
         """Return the distribution of the other parts of a product, given values of some."""
@@ -268,9 +307,9 @@ class Distribution:
         centre = float(self.variance @ coefficients) / weight if weight > 0 else 0.0
         return Answer(float(self.pdf @ coefficients), math.sqrt(float(self.variance @ (coefficients - centre) ** 2)))
 
-    def _skew(self, code: int) -> float:
-        """How much of a bin's estimate is prior; a distribution that does not know has none."""
-        return 0.0
+    def _skews(self) -> Floats:
+        """How much of each bin's estimate is prior; a distribution that does not know has none."""
+        return np.zeros_like(self.pdf)
 
     def _times_total(self, share: Answer) -> Answer:
         if math.isnan(self.total):
@@ -302,10 +341,9 @@ def _edges(domain: Domain) -> Floats:
 
 def _middles(domain: Domain) -> Floats:
     """The middle of each bin; the outer bins at their edge."""
-    edges = _edges(domain)
-    middles = (edges[:-1] + edges[1:]) / 2
-    middles[0], middles[-1] = edges[1], edges[-2]
-    return middles
+    if not isinstance(domain, Bins):
+        raise OptionError("this question needs an ordered domain (Bins).")
+    return domain.middles
 
 
 def _ends(domain: Domain) -> tuple[Floats, Floats]:

@@ -118,8 +118,8 @@ class Release(Distribution):
         z = deviations_of_all(level, self.pdf.size) if simultaneous else deviations(level)
         return interval(self.pdf, self.variance, self.skew, self.total, level, z)
 
-    def _skew(self, code: int) -> float:
-        return float(self.skew[code])
+    def _skews(self) -> Floats:
+        return self.skew
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Release) and self.to_json() == other.to_json()

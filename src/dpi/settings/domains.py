@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dpi import files
-from dpi.domain import Categories, Domain, Hashed
+from dpi.domain import Amounts, Categories, Domain, Hashed
 from dpi.domain import file as domain_file
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
@@ -24,11 +24,13 @@ DOMAIN_KEY = Setting("FILE", "Key of a hashed domain. Repeat it for several.", E
 
 @dataclass(frozen=True, kw_only=True)
 class DomainSettings:
-    """A domain as a file."""
+    """A domain as a file, or the amounts of a column."""
 
-    domain: Annotated[Path, DOMAIN]
+    domain: Annotated[Path | None, DOMAIN] = None
     other: Annotated[str | None, OTHER] = None
     domain_key: Annotated[list[Path] | None, DOMAIN_KEY] = None
+    amount: Annotated[str | None, Setting("COLUMN", "Instead of --domain and --value: sums by user.", EVENTS)] = None
+    step: Annotated[str | None, Setting("NUMBER", "Amounts are whole multiples of this (0.01).", EVENTS)] = None
 
     def read(self, events: Sequence[str | os.PathLike[str]] = ()) -> Domain:
         """Return the domain; `other` names the bin of everything that a list of values does not name.
@@ -36,6 +38,18 @@ class DomainSettings:
         Refuses, before it is read, a file that is one of the files of events: its rows would be published as values.
         """
         path = self.domain
+        if self.amount is not None:
+            if path is not None or self.other is not None:
+                raise OptionError("amounts have no list of values: leave out `domain` and `other`.")
+            return Amounts("0.01" if self.step is None else self.step)
+        if self.step is not None:
+            raise OptionError("`step` is for amounts: give `amount` as well.", options=("step", "amount"))
+        if path is None:
+            raise OptionError(
+                "what values there are is public: give `domain`, a file of them, or `amount`, a column whose numbers "
+                "are summed by user.",
+                options=("domain", "amount"),
+            )
         if events and _is_one_of(path, [os.fspath(name) for name in events]):
             raise OptionError(
                 f"the domain file {path} is one of the files of events: its rows are private, and what a domain lists "

@@ -183,6 +183,8 @@ def read_stream_file(name: str, table: Table, folder: Path) -> tuple[StreamSetti
     known = find_settings(DomainSettings)
     said = read_table(known, {key: value for key, value in table.items() if key in known})
     path, other, keys = (said.get(key) for key in ("domain", "other", "domain-key"))
+    if "amount" in said or "step" in said:
+        raise OptionError('a service has amounts from a domain file that says {"kind": "amounts", "step": "0.01"}.')
     if not isinstance(path, Path):
         raise OptionError("`domain` must be the path of a domain file in quotes.")
     files = [folder / each for each in keys] if isinstance(keys, list) else []

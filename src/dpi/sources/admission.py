@@ -74,8 +74,8 @@ class Admission:
         values = _read(self.domain, events.values)  # all rows: whether that can be done depends on none of them
         if not inside.all():
             names, numbers, values = names.compress(inside, 0), numbers[inside], _select(values, inside)
-        bins = encode(self.domain, numbers, values)
-        rows = Rows(names, numbers, bins, np.broadcast_to(np.int64(1), bins.shape))
+        bins, counts = encode(self.domain, numbers, values)
+        rows = Rows(names, numbers, bins, counts)
         return rows if (bins >= 0).all() else rows.only(bins >= 0)
 
     def keep(self, events: Events, window: Window) -> Rows:

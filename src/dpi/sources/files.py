@@ -107,7 +107,7 @@ class FileEvents(FollowedEvents):
         domains = by_slot(admission.domain).since(first, last)
         for _, each in domains.entries:  # refuses a type that it cannot take, before any row is read
             each.encode(self.values(pl.DataFrame(schema=dict(self.kinds))))
-        bins = max(domain.size for _, domain in domains.entries)
+        bins = max(domain.row_codes for _, domain in domains.entries)
 
         def play() -> PlayedSlots:
             with closing(Spill(spill)) as file:

@@ -43,7 +43,7 @@ from dpi.stream._statements import make_card
 from dpi.stream.accumulation import PrefixTree
 from dpi.stream.driver import Driver, Engine, Played, PlayedRows
 from dpi.stream.options import StreamOptions, make_options, need_clock
-from dpi.stream.registration import Change, declare, stop
+from dpi.stream.registration import Change, declare, keep_grid, stop
 
 
 class Stream:
@@ -94,7 +94,7 @@ class Stream:
             slot = Slots(slot, origin=origin, zone=zone, lateness=lateness)
         elif slot is not None and (origin, zone, lateness) != ("1970-01-01", "UTC", "0s"):
             raise OptionError("`slot` has `origin`, `zone` and `lateness` of its own: say them in dpi.Slots(…).")
-        self._given = self._newest = make_options(
+        self._given = make_options(
             domain=domain,
             epsilon=promised(epsilon),
             slots=slot,
@@ -136,7 +136,7 @@ class Stream:
     ) -> Stream:
         """Return the stream of a store that has these options; the rest is as in `Stream`."""
         stream = cls.__new__(cls)
-        stream._given = stream._newest = options
+        stream._given = options
         stream._owns_store = False
         stream._open(store, signer, engine, None, separate, change)
         return stream
@@ -154,11 +154,12 @@ class Stream:
         self._source: RandomSource = SystemSource() if source is None else source
         self._bank = Bank.of(self.store)
         try:
-            self._newest = declare(self._given, self._bank, signer, separate=separate, change=change)
-            self.driver = self._drive(self._newest, self._bank, signer, self._source)
+            newest = declare(self._given, self._bank, signer, separate=separate, change=change)
+            self.driver = self._drive(newest, self._bank, signer, self._source)
             """What closes the slots: for engines, which read events in their own way."""
         except BaseException:
-            self.close()
+            if self._owns_store:
+                store.close()
             raise
 
     # Life.
@@ -179,8 +180,12 @@ class Stream:
         Releases and accounts stay: what users have spent stays spent, and a quota is given to no other stream.
         """
         self.leave()
-        self._newest = stop(self._newest, self._bank, self._signer)
-        self.driver = self._drive(self._newest, self._bank, self._signer, self._source)
+        ended = stop(self._newest, self._bank, self._signer)
+        self.driver = self._drive(ended, self._bank, self._signer, self._source)
+
+    @property
+    def _newest(self) -> StreamOptions:
+        return self.driver.newest
 
     @property
     def stopped(self) -> bool:
@@ -451,12 +456,12 @@ class Stream:
         """
         self.driver.following()  # settles a slot that was interrupted
         before, store = self._memory("load"), MemoryStore.load(path)
-        newest = self._given.resolved(declared(store.streams()))
+        newest = keep_grid(self._given.resolved(declared(store.streams())), store)
         before.check_successor(store, self.name, newest.text)
         bank = Bank.of(store)
         bank.settle()
         self.driver = Driver(newest, bank, self._signer, self._source)
-        self.store, self._bank, self._newest = store, bank, newest
+        self.store, self._bank = store, bank
 
     def _memory(self, what: str) -> MemoryStore:
         if self.store.durable:

@@ -109,11 +109,15 @@ class Counting:
     bins: int
     compression: Compression
     whole_weights: bool
+    codes: int
+    """How many codes rows have: the bins, unless values are summed."""
 
     @classmethod
     def of(cls, options: StreamOptions) -> Counting:
         """That of some options."""
-        return cls(options.name, options.domain.size, options.compression, options.whole_weights)
+        domain = options.domain
+        compression = options.compression.over(domain) if domain.summed else options.compression
+        return cls(options.name, domain.size, compression, options.whole_weights, domain.row_codes)
 
 
 def weigh(

@@ -23,14 +23,15 @@ from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
 from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.certificates.signature import Signer
-from dpi.domain import Domain
+from dpi.domain import Amounts, Domain
 from dpi.errors import ClockError, OptionError, StateError
 from dpi.events.rows import Rows
 from dpi.events.slots import Slots, Window
-from dpi.histogram.compression import Histogram, finish
+from dpi.histogram.compression import Histogram, finish, read_rows
 from dpi.histogram.grouping import Groups
 from dpi.noise import RandomSource
 from dpi.options.schedule import Schedule
+from dpi.reader import Releases
 from dpi.release import Release
 from dpi.sources import Admission, Events, FileEvents, Progress, TableEvents
 from dpi.store.arrival_files import Section
@@ -40,6 +41,7 @@ from dpi.stream._option_history import OptionHistory
 from dpi.stream._statements import make_entry, write_guarantee
 from dpi.stream.closing import Counting, Offer, measure, release_slot, weigh
 from dpi.stream.options import STOPPED, StreamOptions
+from dpi.stream.registration import enter
 from dpi.stream.state import StreamState
 
 Played = FileEvents | TableEvents
@@ -59,11 +61,13 @@ class PlayedRows:
     rows: SlotRows
     slot: int
     domain: Domain
+    """Or one of the same rows."""
     driver: Driver
 
     def of(self, slot: int, driver: Driver) -> SlotRows:
         """Return the rows; refuse those of another slot, of a domain that was changed, or of another driver."""
-        if (self.slot, self.domain, self.driver) != (slot, driver.state.setting.domain, driver):
+        domain = driver.state.setting.domain
+        if (self.slot, self.driver) != (slot, driver) or not (self.domain is domain or self.domain.same_rows(domain)):
             raise OptionError("`rows` must be those of this slot that `play` of this stream has given.")
         return self.rows
 
@@ -103,6 +107,8 @@ class Driver:
             if self.history.at(progress.last + 1) is before and progress.allocation:
                 self._allocation = self.state.setting.allocation()
                 self._allocation.restore(progress.allocation)
+                if pending is None and isinstance(before.domain, Amounts):
+                    self._refine(Releases(store, newest.name).newest)  # it may have been interrupted before that
             else:
                 self._turn(progress.allocation)
         if pending is not None:
@@ -130,6 +136,23 @@ class Driver:
         self.state = self.state.adapted(self.history.at(self.state.last + 1), self.source)
         self._allocation = self.state.setting.allocation()
         self._allocation.succeed(allocation)
+
+    def _refine(self, release: Release) -> None:
+        """Enter the grid that amounts have from the next slot on, if the last release gives reason for another one.
+
+        **Guarantee.** It costs nothing. *Why:* the grid is a function of the release, a public thing, and it is entered
+        before anything of the next slot is drawn; rows of open slots are the same for both (`Amounts`). Where other
+        options were declared for slots to come, the grid stays.
+        """
+        domain, newest = self.state.setting.domain, self.newest
+        if not isinstance(domain, Amounts) or newest.end is not None or self.history.at(release.slot + 1) is not newest:
+            return
+        refined = domain.refined(release.pdf, release.variance)
+        if refined != domain:
+            setting = replace(newest, domain=refined)
+            self.newest = enter(setting, self.bank, self._signer, release.slot + 1, None)
+            self.history = OptionHistory(self.newest, self._store)
+            self._turn(self._allocation.snapshot())
 
     @property
     def guarantee(self) -> str:
@@ -195,7 +218,7 @@ class Driver:
 
     def rows(self, users: object, values: object, number: int) -> Rows:
         """Return the rows of a slot's events, which are all at hand."""
-        return Rows.of(users, self.state.setting.domain.encode(values), self._store.key, number)
+        return read_rows(users, values, self.state.setting.domain, self._store.key, number)
 
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
         """Keep the events of open slots that a window admits; False if the (producer, sequence) was there already."""
@@ -227,7 +250,7 @@ class Driver:
         offer, counting, (guarantee, assigned) = self._offered(number), Counting.of(self.state.setting), self._promise()
         if self.accounts is not None and self.accounts.assigned != assigned:
             self.accounts.assign(assigned)
-        groups = Groups(rows, counting.bins)
+        groups = Groups(rows, counting.codes)
         del rows  # of a large slot they are memory that weighing can use,
         grains, charge = weigh(counting, groups, self.accounts, offer, number)
         del groups  # and this is memory for paying
@@ -273,6 +296,8 @@ class Driver:
         self.state, self._offer = made.state, None
         if self.history.at(paid.slot + 1) is not options:
             self._turn(self._allocation.snapshot())
+        elif options.domain.summed:
+            self._refine(made.release)
         return replace(made.release, certificate=link.certificate)
 
 

@@ -22,7 +22,7 @@ from dpi.certificates.declared import FORMAT, DeclaredOptions, accounts_of, pool
 from dpi.domain import Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
-from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, WholePDF
+from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, Totals, WholePDF, totals
 from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import MECHANISMS, Mechanism
 from dpi.options import Options
@@ -63,6 +63,10 @@ class StreamOptions:
         if isinstance(self.domain, Texts) and not (type(self.compression) is Normalise and self.accumulate is None):
             # A slot's bins are the texts of all users there: what is chosen by a bin's number is chosen by others.
             raise OptionError("where values are discovered, events are counted by `normalise`, without `accumulate`.")
+        if self.domain.summed != (type(self.compression) is Totals):
+            raise OptionError(
+                "amounts are summed by user: leave out `compression`, and give `totals` to no other domain."
+            )
         self.allocation()  # refuses a budget that does not fit
 
     def to_options(self) -> Options:
@@ -304,7 +308,7 @@ def make_options(
         start=None if start is None else need_clock(slots, "start").boundary(start, "start"),
         budget=budget,
         mechanism=mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism,
-        compression=compression,
+        compression=totals if domain.summed and type(compression) is Normalise else compression,
         accumulate=accumulate,
         name=name,
         ledger=None if isinstance(budget, Converging) else f"stream {name}" if separate else "",

@@ -53,8 +53,8 @@ def declare(
     bank.settle()
     store = bank.store
     streams = declared(store.streams())
-    setting = given.resolved(streams)
-    known = streams.get(setting.name)
+    known = streams.get(given.name)
+    setting = keep_grid(given.resolved(streams), store)
     first, recoded = BEGINNING, None
     if known is None:
         setting.check_new(streams, separate=separate)
@@ -69,10 +69,19 @@ def declare(
             recoded = _recoded(setting, store, first)
     _check_ledger(setting, store, streams)
     _check_quota(setting, store, streams)
-    return _enter(setting, bank, signer, first, recoded)
+    return enter(setting, bank, signer, first, recoded)
 
 
-def _enter(
+def keep_grid(given: StreamOptions, store: Store) -> StreamOptions:
+    """Return options with the grid that a stream of the same amounts has reached: who opens it names its step alone."""
+    text = store.streams().get(given.name)
+    if text is None or not given.domain.summed:
+        return given
+    reached = read_domain(text, store)
+    return replace(given, domain=reached) if given.domain.same_rows(reached) else given
+
+
+def enter(
     setting: StreamOptions, bank: Bank, signer: Signer | None, first: int, recoded: Schedule[Integers] | None
 ) -> StreamOptions:
     """Write options into the chain and the store, from a first slot on, with the bins that open slots have then."""
@@ -103,8 +112,10 @@ def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOpti
     end = _following(newest, store)
     if end is None:
         raise OptionError("a stream is stopped after its first slot: this one has no beginning yet.")
-    nothing = store.options(newest.name).since(end).of_each(lambda text: np.full(read_domain(text, store).size, -1))
-    return _enter(replace(newest, end=end), bank, signer, end, nothing)
+    nothing = (
+        store.options(newest.name).since(end).of_each(lambda text: np.full(read_domain(text, store).row_codes, -1))
+    )
+    return enter(replace(newest, end=end), bank, signer, end, nothing)
 
 
 def _following(setting: StreamOptions, store: Store) -> int | None:
@@ -153,7 +164,7 @@ def _first(setting: StreamOptions, store: Store, change: Change, following: int)
 def _recoded(setting: StreamOptions, store: Store, first: int) -> Schedule[Integers] | None:
     """The new bins of what is kept for slots from the first on, in the bins of the domains they had."""
     before = store.options(setting.name).since(first)
-    if all(DeclaredOptions.from_text(text).domain == setting.domain.digest for _, text in before.entries):
+    if all(read_domain(text, store).same_rows(setting.domain) for _, text in before.entries):
         return None
     return before.of_each(lambda text: recoding(read_domain(text, store), setting.domain))
 

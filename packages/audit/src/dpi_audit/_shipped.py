@@ -21,6 +21,7 @@ from dpi_audit.neighbours import Family, Neighbours, Rows, alone, giant
 from dpi_audit.samplers import exponential_loss, noise_loss, permute_and_flip_loss
 from dpi_audit.session import DeclaredCounts, MakeStream, SeveralStreams
 from dpi_audit.small import (
+    AMOUNTS,
     EPSILON,
     FLOOR_BINS,
     UNIVERSE,
@@ -126,6 +127,7 @@ STREAMS: tuple[Shipped, ...] = (
         tight=False,
     ),
     _published("published, whole PDFs", tight_published(3), compression=dpi.histogram.whole_pdf),
+    Shipped("boosted, amounts summed by user", stream_session(domain=dpi.Amounts(1)), values=AMOUNTS, also=(giant,)),
     Shipped("discovery over all texts, ledger 0.05 a slot", discovery_session(), one_sided=True),
     Shipped("two streams with one ledger", _open_two(BY_COST, BY_COST)),
     Shipped(

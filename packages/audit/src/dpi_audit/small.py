@@ -32,6 +32,8 @@ from dpi_audit.session import MakeStream, StoredSession, StreamSession, Wrap
 VALUES = ("a", "b", "c")
 DOMAIN = dpi.Categories(VALUES, other=None)
 EPSILON = Fraction(1)
+AMOUNTS = (3, -70, 10**12)
+"""One of them is beyond every cap."""
 
 
 def stream(**options: object) -> MakeStream:

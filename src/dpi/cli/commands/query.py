@@ -25,7 +25,7 @@ from dpi.settings.declaration import Flags, Setting
 from dpi.settings.domains import domain_keys
 from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, narrowed
 
-EVENLY = ("median", "quantile", "range", "spread")
+EVENLY = ("range", "spread")
 """Questions whose answers take values as spread evenly within a bin, or at its middle, also for the interval."""
 
 

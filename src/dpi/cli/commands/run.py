@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -43,7 +44,7 @@ JUDGED = 200
 
 
 def run(
-    domain: Annotated[DomainSettings, Flags("domain other")],
+    domain: Annotated[DomainSettings, Flags("domain other amount")],
     terms: Annotated[StreamTerms, Flags("epsilon slot from zone lateness per-slot season name")],
     columns: Annotated[EventSettings, Flags("user time value unit")],
     broker: Annotated[BrokerSettings, Flags("")],
@@ -74,6 +75,8 @@ def run(
       dpi run visits.parquet --user user --time at --value country
           --domain countries.txt --slot 1h --from 2026-01-01 --to 2026-02-01
           --epsilon 1 --store visits.db --out releases.parquet
+      dpi run orders.csv --amount revenue --slot 1d --from 2026-01-01
+          --to 2026-02-01 --epsilon 1 --store orders.db
       dpi run log.ndjson --follow --from 2026-01-01 --domain pages.json
           --slot 1m --lateness 10s --epsilon 1 --store live.db --out live.ndjson
       dpi run kafka://localhost:9092/visits --from 2026-01-01
@@ -87,6 +90,12 @@ def run(
     named = files or []
     meant = domain.read([] if any("://" in name for name in named) else named)
     meant.encode({part: [] for part in meant.parts} if isinstance(meant, Product) else [])  # or its key is missing
+    if domain.amount is not None:
+        if columns.value is not None:
+            raise OptionError(
+                "`amount` names the column that is summed: leave out `value`.", options=("value", "amount")
+            )
+        columns = replace(columns, value=[domain.amount])
     live = broker.open(columns, named, meant)
     follow = follow or live is not None
     if dry_run and live is not None:

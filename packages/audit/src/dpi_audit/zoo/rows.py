@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+import dpi
 from dpi.events.slots import Slots
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import truncate
@@ -59,6 +60,21 @@ class _Truncation(Counts):
 _SEVERAL: Rows = tuple((f"other-{i}", VALUES[(i + j) % 3]) for i in range(6) for j in range(3))
 FIRST_ROW = pair("first row", [((TARGET, VALUES[0]), *_SEVERAL)] * SLOTS)
 """The user's one row stands before those of others, who have several each."""
+
+
+_SPENDERS: Rows = tuple((f"other-{i}", 10 * i) for i in range(6))
+HUGE = pair("one huge amount", [(*_SPENDERS, (TARGET, 10**12))] * SLOTS)
+
+
+class _Grid(Counts):
+    """Sums of amounts by user in three bins up to the largest of them: one user's amount moves the bins of all."""
+
+    def _counted(self, rows: Rows) -> Integers:
+        sums: dict[str, float] = {}
+        for user, value in rows:
+            sums[str(user)] = sums.get(str(user), 0.0) + float(str(value))
+        edges = np.linspace(min(sums.values()), max(sums.values()), 4)[1:-1]
+        return np.bincount(np.searchsorted(edges, list(sums.values())), minlength=3) * GRAINS
 
 
 class _Skip(Counts):
@@ -171,6 +187,8 @@ PAIRS = (
          on(_Queue, GIANT), on(stream_session(), GIANT)),
     Pair("bounding per record, not per user", "one user, one unit",
          on(_Records, GIANT, runs=RUNS), on(stream_session(), GIANT)),
+    Pair("a grid of amounts from the slot's own amounts", "the grid of a slot is made of the releases before it",
+         on(_Grid, HUGE), on(stream_session(domain=dpi.Amounts(1)), HUGE)),
     Pair("truncation by row number", "which rows are kept is decided by the user's own content",
          on(_Truncation, FIRST_ROW), on(stream_session(compression=truncate(1, bytes(range(32)))), FIRST_ROW)),
 )  # fmt: skip
