@@ -95,8 +95,8 @@ def test_a_store_that_has_lost_a_day_is_refused(cli, run, kind):
 def test_bad_input(cli, run):
     """Kinds and places that are none; a stream without slots of a clock has no days."""
     run("2026-01-01T03:00")
-    assert "must be store, parquet or delta" in cli("export", "visits.db", "table", "--as", "csv", code=2)
-    assert "`--stream` is for tables" in cli("export", "visits.db", "public.db", "--stream", "visits", code=2)
+    assert "must be store, parquet, delta" in cli("export", "visits.db", "table", "--as", "csv", code=2)
+    assert "is for all but a store" in cli("export", "visits.db", "public.db", "--stream", "visits", code=2)
     assert "folder that exists" in cli("export", "visits.db", "no/table", "--as", "parquet", code=2)
     assert "of this machine" in cli("export", "visits.db", "s3://no/table", "--as", "parquet", code=2)
     Path("table/day=soon").mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""Tidy tables as files: a folder of Parquet with a part for each day, or a Delta table. Made of releases alone.
+"""Tidy tables as files: a folder of Parquet with a part for each day, or a Delta table; and their lineage.
+
+All of it is made of releases alone.
 
 A table grows with its stream: the next export adds the slots that were released since. A day is one of the calendar in
 the stream's zone. What is there is added to only if its newest day is of the same stream of the same store: rows name
@@ -7,6 +9,7 @@ the certificates of their releases. What is decided here is public.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import date
 from itertools import chain, groupby
@@ -14,11 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpi._version import how_to_install
+from dpi.cli._errors import check_folder
+from dpi.cli._outfile import TEXT
 from dpi.errors import OptionError, StoreError
-from dpi.files import draft_of, put
+from dpi.files import draft_of, put, write_file
 from dpi.reader import Releases
 from dpi.release import Release
 from dpi.release.table import tidy
+from dpi.report.lineage import make_events, run_id, to_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,6 +111,41 @@ def write_delta(stored: Releases, target: str) -> int:
     except (DeltaError, OSError) as error:
         raise StoreError(f"the Delta table {target} cannot be written: {type(error).__name__}.") from None
     return added
+
+
+def write_lineage(stored: Releases, target: str) -> int:
+    """Add the events of new releases to a file of lines; return how many releases that was.
+
+    What is there stays as it was written, by an earlier version too.
+    """
+    path, lines = Path(target), list[str]()
+    if "://" in target or path.suffix not in TEXT:
+        raise OptionError(f"events of lineage are written to a file that ends in .ndjson. Got {target!r}.")
+    check_folder(path, "FILE")
+    slots = stored.slots
+    if path.exists():
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    there, added = [_run_of(line) for line in lines[::2]], 0
+    for number, release in enumerate(stored):
+        if number < len(there):
+            if there[number] != run_id(release):
+                raise OptionError(f"{target} holds something else than events of this stream: nothing is added.")
+            continue
+        begun, done = make_events(release, slots)
+        lines += [to_line(begun), to_line(done)]
+        added += 1
+    if 2 * (len(there) + added) != len(lines):
+        raise OptionError(f"{target} holds something else than events of this stream: nothing is added.")
+    if added:
+        write_file(path, "".join(f"{line}\n" for line in lines).encode(), mode=0o644)
+    return added
+
+
+def _run_of(line: str) -> str | None:
+    try:
+        return str(json.loads(line)["run"]["runId"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _new_days(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from dpi.certificates.signature import Signer
 from dpi.cli._outfile import FORMS
-from dpi.cli._table_files import write_delta, write_parquet
+from dpi.cli._table_files import write_delta, write_lineage, write_parquet
 from dpi.cli.options import Json, KeyFile, StoreArgument, StreamName
 from dpi.cli.output import address, answer, note, say
 from dpi.cli.signals import Signals
@@ -19,7 +19,7 @@ from dpi.store.backup import back_up
 from dpi.store.backup import restore as put_back
 from dpi.store.export import export as write_export
 
-TABLES = {"parquet": write_parquet, "delta": write_delta}
+TABLES = {"parquet": write_parquet, "delta": write_delta, "openlineage": write_lineage}
 """What `dpi export --as` writes, beside a file that commands read like a store."""
 
 
@@ -83,7 +83,7 @@ def restore(
 def export(
     store: StoreArgument,
     target: Annotated[str, Setting("FILE", "The new file, such as public.db; the folder of a table.", argument=True)],
-    kind: Annotated[str, Setting("KIND", "store, or a table: parquet or delta.", name="as")] = "store",
+    kind: Annotated[str, Setting("KIND", "store, or of a stream: parquet, delta, openlineage.", name="as")] = "store",
     stream: StreamName = None,
     json: Json = False,
 ) -> None:
@@ -95,10 +95,12 @@ def export(
 
     With --as parquet or --as delta it writes a table of one stream instead, with a row for each slot and value, in a
     folder for each day. The same command adds what was released since. --as delta needs the extra delta.
+    With --as openlineage it writes a file with the events of every release for a catalogue of data; extra lineage.
 
     Examples:
       dpi export visits.db public.db
       dpi export visits.db visits-table --as parquet
+      dpi export visits.db visits-lineage.ndjson --as openlineage
       dpi verify public.db
       dpi query public.db top 5
     """
@@ -110,7 +112,9 @@ def export(
         answer(json, found, f"{target}: {added} {'slot' if added == 1 else 'slots'} added. It may be handed out.")
         return
     if kind != "store" or stream is not None:
-        raise OptionError(f"`--as` must be store, parquet or delta, and `--stream` is for tables. Got {kind!r}.")
+        raise OptionError(
+            f"`--as` must be store, parquet, delta or openlineage, and `--stream` is for all but a store. Got {kind!r}."
+        )
     if "://" in target or Path(target).suffix in FORMS:
         raise OptionError(f"an export is a file of its own kind: give it a name such as public.db. Got {target!r}.")
     with Signals(), open_store(store, read_only=True) as opened:
