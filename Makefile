@@ -87,7 +87,7 @@ docs: .venv/docs
 	touch $@
 
 .venv/spark: .venv/dev
-	$(INSTALL) -e '.[delta]' duckdb -e packages/spark
+	$(INSTALL) -e '.[delta,cluster]' duckdb -e packages/spark
 	touch $@
 
 .venv/reproduce: .venv/core
