@@ -8,6 +8,7 @@ import pytest
 
 import dpi
 from cli_files import PERIOD
+from equal_releases import force_equal_releases
 
 
 @pytest.fixture(params=["parquet", "delta"])
@@ -105,6 +106,40 @@ def test_bad_input(cli, run):
     with dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, store="plain.db") as stream:
         stream.release(["ada"], ["a"])
     assert "no clock" in cli("export", "plain.db", "plain", "--as", "parquet", code=2)
+
+
+def test_a_disk_that_refuses_is_told(cli, run, kind):
+    """In one line, without a fault of the program; what is there can be added to later."""
+    run("2026-01-01T03:00")
+    cli("export", "visits.db", "table", "--as", kind)
+    run("2026-01-02T03:00")
+    if kind == "parquet":
+        Path("table/day=2026-01-02").write_text("in the way")
+    else:
+        (log,) = Path("table/_delta_log").glob("*.json")
+        log.write_text("{")
+    assert "cannot be" in cli("export", "visits.db", "table", "--as", kind, code=3)
+    if kind == "parquet":
+        Path("table/day=2026-01-02").unlink()
+        assert cli.json("export", "visits.db", "table", "--as", kind)["added"] == 3
+
+
+def test_equal_releases_give_equal_files(cli, monkeypatch):
+    """Byte by byte, whoever is in the stream."""
+    force_equal_releases(monkeypatch)
+    for name, eve in (("one", 0), ("two", 300)):
+        with dpi.Stream(
+            domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1h", start="2026-01-01", store=f"{name}.db"
+        ) as stream:
+            for _ in range(30):
+                stream.release(["ada", "bob", *["eve"] * eve], ["a", "b", *["a"] * eve])
+        cli("export", f"{name}.db", name, "--as", "parquet")
+    files = [
+        {path.relative_to(name): path.read_bytes() for path in sorted(Path(name).rglob("*.parquet"))}
+        for name in ("one", "two")
+    ]
+    assert len(files[0]) == 2
+    assert files[0] == files[1]
 
 
 def test_a_crash_between_days_is_mended(cli, run):

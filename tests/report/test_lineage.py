@@ -164,10 +164,12 @@ def test_a_file_of_events_grows(cli, visits):
     assert cli.json(*words)["added"] == 0
     with dpi.open("visits.db") as stored:
         assert [json.loads(line)["run"]["runId"] for line in after.splitlines()[::2]] == [run_id(r) for r in stored]
+    Path("more.ndjson").write_bytes(after + after[-200:])
+    Path("cut.ndjson").write_bytes(after[:-30])
+    for name in ("more.ndjson", "cut.ndjson"):
+        assert "something else" in cli("export", "visits.db", name, "--as", "openlineage", code=2)
     cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "other.db")
     assert "something else" in cli("export", "other.db", "events.ndjson", "--as", "openlineage", code=2)
-    Path("cut.ndjson").write_bytes(after[:-30])
-    assert "something else" in cli("export", "other.db", "cut.ndjson", "--as", "openlineage", code=2)
     Path("odd.ndjson").write_text("{}\n")
     assert "something else" in cli("export", "visits.db", "odd.ndjson", "--as", "openlineage", code=2)
     assert "ends in .ndjson" in cli("export", "visits.db", "events.json", "--as", "openlineage", code=2)

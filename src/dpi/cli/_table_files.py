@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import date
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,9 +61,12 @@ def write_parquet(stored: Releases, target: str) -> int:
     added = 0
     for day, frame, held in _new_days(stored, target, newest, there):
         part = folder / f"day={day.isoformat()}"
-        part.mkdir(parents=True, exist_ok=True)
-        frame.write_parquet(draft_of(part / FILE))
-        put(draft_of(part / FILE), part / FILE)
+        try:
+            part.mkdir(parents=True, exist_ok=True)
+            frame.write_parquet(draft_of(part / FILE))
+            put(draft_of(part / FILE), part / FILE)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise StoreError(f"the table {target} cannot be written: {type(error).__name__}.") from None
         added += frame["slot"].n_unique() - held
     return added
 
@@ -82,11 +85,14 @@ def write_delta(stored: Releases, target: str) -> int:
     import pyarrow as pa
 
     table, newest, there, added = None, None, None, 0
-    if DeltaTable.is_deltatable(target):
-        table = DeltaTable(target)
-        newest, there = _newest_day(target, table)
-    elif "://" not in target and Path(target).exists():
-        raise OptionError(f"{target} is there and holds no Delta table: name another folder, or move it away.")
+    try:
+        if DeltaTable.is_deltatable(target):
+            table = DeltaTable(target)
+            newest, there = _newest_day(target, table)
+        elif "://" not in target and Path(target).exists():
+            raise OptionError(f"{target} is there and holds no Delta table: name another folder, or move it away.")
+    except (DeltaError, OSError) as error:
+        raise StoreError(f"the Delta table {target} cannot be read: {type(error).__name__}.") from None
     new = _new_days(stored, target, newest, there)
     first, extent = next(new, None), stored.extent
     if first is None or extent is None:
@@ -125,17 +131,14 @@ def write_lineage(stored: Releases, target: str) -> int:
     slots = stored.slots
     if path.exists():
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    there, added = [_run_of(line) for line in lines[::2]], 0
-    for number, release in enumerate(stored):
-        if number < len(there):
-            if there[number] != run_id(release):
-                raise OptionError(f"{target} holds something else than events of this stream: nothing is added.")
-            continue
-        begun, done = make_events(release, slots)
-        lines += [to_line(begun), to_line(done)]
-        added += 1
-    if 2 * (len(there) + added) != len(lines):
+    releases, added = iter(stored), 0
+    there = [_run_of(line) for line in lines]
+    known = [run_id(release) for release in islice(releases, (len(lines) + 1) // 2) for _ in ("START", "COMPLETE")]
+    if there != known:
         raise OptionError(f"{target} holds something else than events of this stream: nothing is added.")
+    for release in releases:
+        lines += map(to_line, make_events(release, slots))
+        added += 1
     if added:
         write_file(path, "".join(f"{line}\n" for line in lines).encode(), mode=0o644)
     return added
@@ -155,32 +158,29 @@ def _new_days(
 
     Refuse a target whose newest day is not the beginning of that day in the store.
     """
-    days = _days(stored, newest)
-    if newest is not None and there is not None:
-        day, frame = next(days, (None, there))
-        known = day == newest and set(_KEYS) <= set(there.columns)
-        if not known or not frame.select(_KEYS).head(there.height).equals(there.select(_KEYS)):
-            raise OptionError(
-                f"{target} holds releases that are not of this stream of this store: nothing is added. Name another "
-                "folder."
-            )
-        if frame.height > there.height:
-            yield newest, frame, there["slot"].n_unique()
-    for each, frame in days:
-        yield each, frame, 0
+    import polars as pl
 
-
-def _days(stored: Releases, first: date | None) -> Iterator[tuple[date, pl.DataFrame]]:
-    """Give the table of each day, from one on."""
-    slots = stored.slots
-    part = stored if first is None else stored.between(slots.number(f"{first.isoformat()}T00:00"), None)
+    slots, first = stored.slots, None
+    foreign = OptionError(
+        f"{target} holds releases that are not of this stream of this store: nothing is added. Name another folder."
+    )
+    if there is not None:
+        if not set(_KEYS) <= set(there.columns) or there.schema["slot"] != pl.Int64 or there.is_empty():
+            raise foreign
+        first = int(there["slot"][0])
 
     def day(release: Release) -> date:
         return slots.start(release.slot).date()
 
-    for each, releases in groupby(part, day):
-        if first is None or each >= first:
-            yield each, tidy(releases, slots)
+    days = ((each, tidy(group, slots)) for each, group in groupby(stored.between(first, None), day))
+    if newest is not None and there is not None:
+        begun, frame = next(days, (None, there))
+        if begun != newest or not frame.select(_KEYS).head(there.height).equals(there.select(_KEYS)):
+            raise foreign
+        if frame.height > there.height:
+            yield newest, frame, there["slot"].n_unique()
+    for each, frame in days:
+        yield each, frame, 0
 
 
 def _with_day(frame: pl.DataFrame, day: date) -> pa.Table:
