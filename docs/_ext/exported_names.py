@@ -37,10 +37,9 @@ def write(app: Sphinx, config: Config) -> None:
     folder.mkdir(exist_ok=True)
     themes: dict[str, list[str]] = {title: [] for title in TITLES.values()}
     pages = {}
-    for module, names in dpi._EXPORTS.items():
-        for name in names:
-            themes[TITLES[module.split(".")[1]]].append(name)
-            pages[f"{name}.md"] = page(name)
+    for name, module in dpi._HOME.items():
+        themes[TITLES[module.split(".")[1]]].append(name)
+        pages[f"{name}.md"] = page(name)
     lines = ["# The library, name by name", "", "Everything that `import dpi` gives, each on a page of its own.", ""]
     for title, names in themes.items():
         lines += [f"## {title}", "", "| | |", "|---|---|"]
