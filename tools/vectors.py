@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import dpi
 from dpi.budget import LogSquared
 from dpi.certificates.chain import Link, canonical, text_digest
-from dpi.certificates.signature import Signer
+from dpi.certificates.signature import Signer, Verifier
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "vectors"
 SIGNER = Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
@@ -97,6 +97,7 @@ def vectors() -> Iterator[Vector]:
     yield from seals(plain)
     yield from statements(plain, series)
     yield from sums(by_class, quotas)
+    yield from rotated(plain)
 
 
 def texts(plain: list[Facts]) -> Iterator[Vector]:
@@ -217,6 +218,19 @@ def statements(plain: list[Facts], series: list[Facts]) -> Iterator[Vector]:
     yield "restored-no-numbers", "a restored copy states texts", linked([*base, {**back, "last": {"": "x"}}]), 4, False
 
 
+def rotated(plain: list[Facts]) -> Iterator[Vector]:
+    """Make chains that go on under another key."""
+
+    def signed(*signers: Signer) -> list[Facts]:
+        return [{**each, "signature": signer.sign(each["digest"])} for each, signer in zip(plain, signers, strict=True)]
+
+    old, new = SIGNER, OTHER
+    yield "whole-rotated", "a chain goes on under a new key", signed(old, old, new, new), None, False
+    yield "whole-rotated-at-once", "all entries are signed with the new key", signed(new, new, new, new), None, False
+    yield "rotated-back", "the old key signs after the new one", signed(old, new, old, new), 2, False
+    yield "rotated-not-yet", "no entry is signed with the new key", signed(old, old, old, old), 3, False
+
+
 def sums(by_class: list[Facts], quotas: list[Facts]) -> Iterator[Vector]:
     """Make entries whose fault is found by computing budgets again."""
     base = facts_of(by_class)
@@ -259,11 +273,12 @@ def main() -> None:
         if path.exists() and "--anew" not in sys.argv:
             continue
         numbered = [{"entry": number, **entry} for number, entry in enumerate(entries)]
+        ring = Verifier(OTHER.verifier.key, (SIGNER.verifier.key,)) if "rotated" in name else SIGNER.verifier
         found = {
             "about": about,
             "wrong_at": wrong_at,
             "sums": needs_sums,
-            "key": SIGNER.verifier.pem(),
+            "key": ring.pem(),
             "entries": numbered,
         }
         path.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", "utf-8")

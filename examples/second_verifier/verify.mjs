@@ -24,7 +24,7 @@ export async function verify(entries, pem = null) {
       return { at, why: "its text is not canonical" };
     }
   }
-  return null;
+  return chain.newest ? null : { at: entries.length - 1, why: "it is the last, and not signed with the newest key" };
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {

@@ -12,7 +12,7 @@ import pytest
 import dpi
 from dpi.budget.odds import factor, odds, sure
 from dpi.report import page
-from dpi.report.deployment import describe_deployment, write_review
+from dpi.report.deployment import describe_deployment, write_annex
 from dpi.report.registry import make_entry
 from dpi_audit.exact import loss_on
 from dpi_audit.neighbours import TARGET, Neighbours, pair
@@ -66,7 +66,7 @@ def test_every_surface_says_it_in_the_words_of_the_one_function(period):
     def surfaces():
         found = describe_deployment(store, "")
         unit = make_entry(found, ABOUT)["deployment"]["privacy_loss"]["privacy_unit_details"]
-        return [stream.guarantee, found.guarantee, write_review(found), unit]
+        return [stream.guarantee, found.guarantee, write_annex(found, "review"), unit]
 
     for text in surfaces():
         assert sentence in text

@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from dpi.certificates.chain import Link
 from dpi.certificates.signature import Verifier
@@ -39,7 +38,7 @@ def test_python_finds_it(path):
     given = json.loads(path.read_text())
     links = [Link(each["text"], each["digest"], each["signature"]) for each in given["entries"]]
     problems = []
-    read_chain(links, Verifier(load_pem_public_key(given["key"].encode())), problems)
+    read_chain(links, Verifier.from_pem(given["key"].encode()), problems)
     first = min((int(problem.split()[1]) for problem in problems), default=None)
     assert first == given["wrong_at"], problems
 

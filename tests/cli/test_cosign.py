@@ -164,3 +164,18 @@ def test_without_a_policy_the_head_is_signed_alone(cli, witnesses):
     found = json.loads(cli(*COSIGN[:-2], "--json"))
     assert found["key"] == witnesses[0].logs[ORIGIN].serialize()
     assert Path("visits.checkpoint").read_text().count("— ") == 1
+
+
+def test_a_new_key_goes_on_from_the_old_ones_checkpoint(cli, visits, witnesses):
+    """Witnesses that know the new key cosign; readers whose policy has both accept."""
+    cli(*COSIGN)
+    cli("keys", "new.pem", "--after", "signing.pub")
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--config", "sign=new.pem")
+    new = log_key(ORIGIN, Signer.open("new.pem")).text
+    with Path("visits.policy").open("a") as file:
+        file.write(f"\nlog {new}\n")
+    for each in witnesses:
+        each.logs[ORIGIN] = Vkey.from_string(new)
+    found = cli.json(*COSIGN[:3], "--sign", "new.pem", *COSIGN[5:])
+    assert (found["entries"], found["published"]) == (7, True)
+    assert cli.json(*VERIFY, "--public-key", "new.pub")["signed"] is True

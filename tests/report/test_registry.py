@@ -9,7 +9,7 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError
-from dpi.report.deployment import ASK, describe_deployment, write_review
+from dpi.report.deployment import ASK, describe_deployment, write_annex
 from dpi.report.registry import NEEDED, SCHEMA, make_entry, read_about, to_yaml
 from dpi.store.export import export
 
@@ -92,7 +92,7 @@ def test_every_kind_of_stream_gives_a_valid_entry(schema, kind):
     stream_of(store, **STREAMS[kind]).release(["ada"], ["DE"])
     found = describe_deployment(store, "visits")
     read = checked(schema, make_entry(found, ABOUT))
-    loss, text = read["deployment"]["privacy_loss"], to_yaml(read) + write_review(found)
+    loss, text = read["deployment"]["privacy_loss"], to_yaml(read) + write_annex(found, "review")
     assert loss["privacy_parameters"] == {"epsilon": 1.0}
     assert ("epoch of 24 slots" in loss["privacy_unit"]) == (kind == "epochs")
     assert "of its own (" not in text
@@ -176,8 +176,8 @@ def test_only_public_things_are_in_it(tmp_path):
     with dpi.open_store(tmp_path / "public.db", read_only=True) as store:
         assert describe_deployment(store, "visits") == own
     assert own.span.endswith(f"… {own.thinned + 1}")
-    assert "were dropped by a public rule" in write_review(own)
-    assert "ada" not in write_review(own)
+    assert "were dropped by a public rule" in write_annex(own, "review")
+    assert "ada" not in write_annex(own, "review")
 
 
 def test_the_guarantee_is_that_of_the_releases():
@@ -189,7 +189,7 @@ def test_the_guarantee_is_that_of_the_releases():
     found = describe_deployment(store, "visits")
     assert found.guarantee == release.guarantee
     assert "sum to 2 per user" in found.guarantee
-    assert found.guarantee in write_review(found)
+    assert found.guarantee in write_annex(found, "review")
     assert found.guarantee in make_entry(found, ABOUT)["deployment"]["privacy_loss"]["privacy_parameters_details"]
 
 
@@ -197,7 +197,7 @@ def test_a_review_says_what_it_cannot_know():
     """Questions to the organisation are left to it; a large ε and epochs are pointed at."""
     store = dpi.MemoryStore()
     stream_of(store, epsilon=3, budget=dpi.Ledger(per_slot="0.05", period=24))
-    text = write_review(describe_deployment(store, "visits"))
+    text = write_annex(describe_deployment(store, "visits"), "review")
     assert text.count(ASK) == 6
     assert "a factor of at most 20.1" in text
     assert "above 1" in text

@@ -9,7 +9,7 @@ import dpi
 from dpi.budget.epsilon import UNITS
 from dpi.budget.odds import odds
 from dpi.reader import Releases
-from dpi.report.deployment import describe_deployment, write_review
+from dpi.report.deployment import describe_deployment, write_annex
 from dpi.service._budgets import find_budget
 from dpi.service.operations import store_operations
 from dpi.store.bank import stored_accounts
@@ -54,7 +54,7 @@ def test_the_sum_of_a_store_is_what_one_who_was_always_there_has_paid(shared):
     assert by_all == pytest.approx(0.7, abs=8 / UNITS)  # 0.2 of a quota of 0.3, all of one of 0.2, and 0.3
     assert verify(shared).spent_by_all == by_all
     words = "By this stream no user can have lost more than 0.2 so far; by all 3 streams of this store together, 0.7."
-    assert words in write_review(describe_deployment(shared, "one"))
+    assert words in write_annex(describe_deployment(shared, "one"), "review")
     assert words in find_budget(Releases(shared, "one"), by_all).sentences
     assert words in store_operations(shared, ("one",), 0).streams[0].budget
 

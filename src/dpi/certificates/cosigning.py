@@ -34,12 +34,12 @@ REFUSED = {
 }
 
 
-def check_goes_on(before: Checkpoint, key: NoteKey, leaves: Sequence[bytes]) -> None:
+def check_goes_on(before: Checkpoint, keys: Sequence[NoteKey], leaves: Sequence[bytes]) -> None:
     """Raise `StateError` if a chain does not go on from the checkpoint that was signed last.
 
     Who signs two chains of one origin has a split view on record, so the second is not signed.
     """
-    if before.time_signed(key) is None:
+    if all(before.time_signed(key) is None for key in keys):
         raise StateError("the checkpoint that is there was signed by another key or for another origin: move it away.")
     if before.size > len(leaves) or root_hash(leaves[: before.size]) != before.root:
         raise StateError(

@@ -157,7 +157,12 @@ class Checkpoint:
 
 def log_key(origin: str, signer: Signer) -> NoteKey:
     """Return the public key of who publishes a chain under this origin."""
-    return NoteKey(origin, SIGNED, signer.key.public_key().public_bytes_raw())
+    return log_keys(origin, signer)[-1]
+
+
+def log_keys(origin: str, signer: Signer) -> list[NoteKey]:
+    """Return the same with the keys that it had before, the oldest first."""
+    return [NoteKey(origin, SIGNED, key.public_bytes_raw()) for key in signer.verifier.keys]
 
 
 def signatures_in(text: str) -> tuple[tuple[str, bytes, bytes], ...]:

@@ -1,8 +1,14 @@
-"""Ed25519 signatures of a chain, with keys in files: the private one is its owner's alone."""
+"""Ed25519 signatures of a chain, with keys in files: the private one is its owner's alone.
+
+A chain goes on under a new key when the old one was stolen or is due. A file of public keys then has all of them, the
+oldest first. Along a chain a key never comes back, and the last entry must be signed with the newest: who has stolen an
+older key cannot make a chain that such a file accepts.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +35,8 @@ class Signer:
     """
 
     key: Ed25519PrivateKey
+    older: tuple[Ed25519PublicKey, ...] = ()
+    """Keys that the chain was signed with before this one, as the file of public keys beside it says."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Signer:
@@ -47,6 +55,10 @@ class Signer:
             raise OptionError(f"{path} holds no private Ed25519 key in PEM form.") from None
         if not isinstance(key, Ed25519PrivateKey):
             raise OptionError(f"{path} holds no Ed25519 key.")
+        with suppress(OptionError):  # no such file, or another's
+            beside = Verifier.open(Path(path).with_suffix(".pub"))
+            if beside.key.public_bytes_raw() == key.public_key().public_bytes_raw():
+                return cls(key, beside.older)
         return cls(key)
 
     def sign(self, digest: str) -> str:
@@ -56,7 +68,7 @@ class Signer:
     @property
     def verifier(self) -> Verifier:
         """What others need to check the signatures."""
-        return Verifier(self.key.public_key())
+        return Verifier(self.key.public_key(), self.older)
 
 
 @dataclass(frozen=True)
@@ -64,44 +76,75 @@ class Verifier:
     """Checks signatures."""
 
     key: Ed25519PublicKey
+    """The newest key."""
+    older: tuple[Ed25519PublicKey, ...] = ()
+    """Those before it, the oldest first."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Verifier:
-        """The verifier of a public key file."""
+        """The verifier of a file of public keys: one, or several with the oldest first."""
+        try:
+            text = Path(path).read_bytes()
+        except OSError as error:
+            raise OptionError(f"{path} cannot be read: {error.strerror}.") from None
+        return cls.from_pem(text, str(path))
+
+    @classmethod
+    def from_pem(cls, text: bytes, name: str = "the text") -> Verifier:
+        """The verifier of public keys in PEM form, the oldest first; `name` is what errors call the text."""
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-        try:
-            key = serialization.load_pem_public_key(Path(path).read_bytes())
-        except OSError as error:
-            raise OptionError(f"{path} cannot be read: {error.strerror}.") from None
-        except ValueError:
-            raise OptionError(f"{path} holds no public key in PEM form.") from None
-        if not isinstance(key, Ed25519PublicKey):
-            raise OptionError(f"{path} holds no Ed25519 key.")
-        return cls(key)
+        begin = b"-----BEGIN PUBLIC KEY-----"
+        keys: list[Ed25519PublicKey] = []
+        for part in text.split(begin)[1:] or [b""]:
+            try:
+                key = serialization.load_pem_public_key(begin + part)
+            except ValueError:
+                raise OptionError(f"{name} holds no public key in PEM form.") from None
+            if not isinstance(key, Ed25519PublicKey):
+                raise OptionError(f"{name} holds no Ed25519 key.")
+            keys.append(key)
+        return cls(keys[-1], tuple(keys[:-1]))
+
+    @property
+    def keys(self) -> tuple[Ed25519PublicKey, ...]:
+        """All keys, the oldest first."""
+        return (*self.older, self.key)
 
     def pem(self) -> str:
-        """Return the public key, for a file."""
-        return self._encoded(pem=True).decode()
+        """Return the public keys, for a file."""
+        return b"".join(self._encoded(pem=True)).decode()
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the public key's DER form: what people compare."""
-        return hashlib.sha256(self._encoded(pem=False)).hexdigest()
+        """SHA-256 of the public keys' DER forms, one after the other: what people compare."""
+        return hashlib.sha256(b"".join(self._encoded(pem=False))).hexdigest()
 
-    def _encoded(self, *, pem: bool) -> bytes:
+    def _encoded(self, *, pem: bool) -> list[bytes]:
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-        return self.key.public_bytes(Encoding.PEM if pem else Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        form = Encoding.PEM if pem else Encoding.DER
+        return [key.public_bytes(form, PublicFormat.SubjectPublicKeyInfo) for key in self.keys]
 
     def verify(self, digest: str, signature: str) -> bool:
-        """Whether the signature is of this digest and key, in the one way in which it is written."""
+        """Whether the signature is of this digest and one of the keys, in the one way in which it is written."""
+        return self.place(digest, signature) is not None
+
+    def place(self, digest: str, signature: str | None, since: int = 0) -> int | None:
+        """Return which key has signed a digest, from number `since` on; None if none of them has."""
         from cryptography.exceptions import InvalidSignature
 
         try:
-            raw = bytes.fromhex(signature)
-            self.key.verify(raw, digest.encode())
-        except (InvalidSignature, ValueError):
-            return False
-        return raw.hex() == signature
+            raw = bytes.fromhex(signature or "")
+        except ValueError:
+            return None
+        if raw.hex() != signature:
+            return None
+        for number, key in enumerate(self.keys[since:], since):
+            try:
+                key.verify(raw, digest.encode())
+            except InvalidSignature:
+                continue
+            return number
+        return None

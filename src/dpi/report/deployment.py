@@ -8,7 +8,7 @@ them for the program as a whole.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -46,6 +46,27 @@ PAYING = {
 
 ASK = "*To be said by the curator.*"  # where no program can answer
 
+ACCOUNTS = {
+    "bias": "Users whose account is spent count less, so that those who come often may be underrepresented.",
+    "accounts": "; accounts under keyed names, for ever, since to delete one would be to refill it.",
+    "kept": "an account under a keyed name: what of ε is spent, the number of active slots, the epoch; no id, nothing "
+    "of what the person did. It is pseudonymous personal data as long as the key exists",
+    "keeping": "accounts: until the stream has ended and its key is destroyed",
+    "erasing": "the account stays, since to delete it would refill the person's budget and end their protection;",
+    "account": "We also keep an account under a scrambled name. It says how much of your protection is used up, and in "
+    "how many slots you were active. Without it we could not protect you any longer, so it stays until the statistics "
+    "end.",
+}
+"""What is said of a stream that has accounts, by the names that pages have for it."""
+NO_ACCOUNTS = {
+    "bias": "Later slots have less budget and more noise.",
+    "accounts": ". There are no accounts.",
+    "kept": "nothing: this stream has no accounts",
+    "keeping": "there are no accounts",
+    "erasing": "nothing else is kept;",
+    "account": "We keep nothing else about you.",
+}
+
 
 @dataclass(frozen=True)
 class Deployment:
@@ -72,6 +93,8 @@ class Deployment:
     head: str
     signed: bool  # whether the newest entry of the chain has a signature
     thinned: int | None  # the slot before which measurements were dropped
+    until: str  # the end of the last slot that was released: events before it are gone
+    longest: str | None  # how long an event is kept at most, by the stream's clock
 
     @property
     def lasting(self) -> str:
@@ -125,6 +148,8 @@ def describe_deployment(store: Store, stream: str) -> Deployment:
         head=head.digest,
         signed=head.sequence >= 0 and store.link(head.sequence).signature is not None,
         thinned=store.thinned().get(stream),
+        until=_describe_end(slots, None if extent is None else extent[2]),
+        longest=None if slots is None else _describe_longest(slots),
     )
 
 
@@ -155,8 +180,25 @@ def _describe_clock(slots: Slots) -> str:
     return f"slots of {width}, zone {slots.zone}{late}"
 
 
-def write_review(found: Deployment) -> str:
-    """Return one page about a stream, in Markdown.
+def _describe_end(slots: Slots | None, last: int | None) -> str:
+    if last is None:
+        return "none: no slot was released yet"
+    return f"slot {last}" if slots is None else slots.start(last + 1).isoformat()
+
+
+def _describe_longest(slots: Slots) -> str:
+    late = timedelta(microseconds=slots.lateness)
+    width = {"day": 1, "week": 7, "month": 31}.get(slots.calendar)
+    return str(late + (timedelta(microseconds=slots.width) if width is None else timedelta(days=width, hours=1)))
+
+
+def _in_cell(text: str) -> str:
+    """Return a text that somebody has declared as it may stand in a table: in one line, without its borders."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def write_annex(found: Deployment, kind: str) -> str:
+    """Return one page about a stream, in Markdown: a review, an impact assessment's annex, a notice or a receipt.
 
     Every answer is a function of what was declared and released; two stores with the same chain give the same page.
     """
@@ -169,26 +211,22 @@ def write_review(found: Deployment) -> str:
         f" Measurements of slots before {found.thinned} were dropped by a public rule: those releases are as "
         "certified, and cannot be derived again."
     )  # fmt: skip
-    if found.accounts:
-        bias = "Users whose account is spent count less, so that those who come often may be underrepresented."
-        accounts = "; accounts under keyed names, for ever, since to delete one would be to refill it."
-    else:
-        bias, accounts = "Later slots have less budget and more noise.", ". There are no accounts."
     return (
         resources.files(__package__)
-        .joinpath("review.md")
+        .joinpath(f"{kind}.md")
         .read_text(encoding="utf-8")
         .format(
-            found=found,
-            name=found.stream or "a stream without a name",
+            found=replace(found, domain=_in_cell(found.domain)),
+            name=_in_cell(found.stream) or "a stream without a name",
             signed="signed" if found.signed else "not signed",
             program=found.program or "no release yet",
             streams=f"{found.streams} stream{'' if found.streams == 1 else 's'}",
+            last=found.entries - 1,
+            longest="" if found.longest is None else f": at the latest {found.longest} after it began",
             large=large,
             renewed=renewed,
-            bias=bias,
             derived=derived,
-            accounts=accounts,
             ask=ASK,
+            **(ACCOUNTS if found.accounts else NO_ACCOUNTS),
         )
     )

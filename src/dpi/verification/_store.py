@@ -169,6 +169,8 @@ class Chain:
     heads: set[tuple[int, str]]
     releases: dict[int, Entry]
     signed: bool
+    key: int = 0
+    """Which of the verifier's keys has signed last."""
     leaves: list[bytes] = field(default_factory=list)
     """Hashes of the entries' texts: leaves of the tree that witnesses compare."""
 
@@ -190,15 +192,21 @@ def read_chain(links: Iterable[Link], verifier: Verifier | None, problems: list[
         if entry.get("sequence") != number or entry.get("previous") != found.head.digest:
             faults.append("does not follow the one before it")
         faults += found.streams.read(entry)
-        if verifier is not None and not (link.signature and verifier.verify(link.digest, link.signature)):
-            faults.append("has no valid signature of this key")
-            found.signed = False
+        if verifier is not None:
+            place = verifier.place(link.digest, link.signature, found.key)
+            if place is None:
+                faults.append("has no valid signature of this key")
+                found.signed = False
+            found.key = found.key if place is None else place
         if entry.get("kind") == "release":
             found.releases[number] = entry
         found.head = Head(number, link.digest)
         found.heads.add((number, link.digest))
         found.leaves.append(leaf_hash(link.text))
         problems += [f"entry {number} {fault}" for fault in faults]
+    if verifier is not None and found.signed and found.head.sequence >= 0 and found.key < len(verifier.older):
+        problems.append(f"entry {found.head.sequence} is the last, and not signed with the newest key")
+        found.signed = False
     return found
 
 

@@ -74,6 +74,8 @@ class _Reading:
     head: Head = field(default_factory=Head)
     problems: list[str] = field(default_factory=list)
     signed: bool = True
+    key: int = 0
+    """Which of the verifier's keys has signed last."""
     spans: dict[str, Span] = field(default_factory=dict)
     firsts: dict[str, Entry] = field(default_factory=dict)
     heads: dict[int, str] = field(default_factory=dict)
@@ -108,9 +110,12 @@ class _Reading:
             yield "its certificate does not follow the one before it"
         if self.store is not None and not _holds(self.store, here):
             yield "its certificate is not in the chain of the store"
-        if self.verifier is not None and not (link.signature and self.verifier.verify(link.digest, link.signature)):
-            yield "its signature is missing or not of this key"
-            self.signed = False
+        if self.verifier is not None:
+            place = self.verifier.place(link.digest, link.signature, self.key)
+            if place is None:
+                yield "its signature is missing or not of this key"
+                self.signed = False
+            self.key = self.key if place is None else place
 
     def _order(self, stream: str, slot: int) -> Iterator[str]:
         last = self.spans[stream].last

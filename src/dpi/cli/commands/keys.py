@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from dpi.certificates.cosigning import ask, check_goes_on
-from dpi.certificates.notes import Checkpoint, log_key
+from dpi.certificates.notes import Checkpoint, log_key, log_keys
 from dpi.certificates.policy import Policy
-from dpi.certificates.signature import Signer
+from dpi.certificates.signature import Signer, Verifier
 from dpi.certificates.tree import leaf_hash, root_hash
 from dpi.cli._errors import FOUND
 from dpi.cli.options import Json, StoreArgument
@@ -23,24 +23,28 @@ from dpi.store import open_store
 
 def keys(
     private: Annotated[Path, Setting("FILE", "Where the private key goes.", argument=True)],
+    after: Annotated[Path | None, Setting("FILE", "The public keys of a chain that goes on under the new one.")] = None,
     json: Json = False,
 ) -> None:
     """Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.
 
-    `dpi keys cosign` has the head of a chain cosigned by witnesses.
+    With --after the new key takes the place of an older one, which was stolen or is due: its public file then has all
+    keys of the chain, and says which is the newest. `dpi keys cosign` has the head of a chain cosigned by witnesses.
 
     Examples:
       dpi keys signing.pem
+      dpi keys signing-2027.pem --after signing.pub
       dpi run … --config sign=signing.pem
       dpi verify visits.db --public-key signing.pub
     """
+    before = () if after is None else Verifier.open(after).keys
     public = private.with_suffix(".pub")
     for path in (private, public):
         if not path.absolute().parent.is_dir():
             raise OptionError(f"{path} must lie in a folder that exists.")
         if path.exists():
             raise OptionError(f"{path} exists already; it is not replaced.")
-    verifier = Signer.open(private).verifier
+    verifier = Verifier(Signer.open(private).verifier.key, before)
     public.write_text(verifier.pem())
     answer(
         json,
@@ -84,7 +88,7 @@ def cosign(
         raise OptionError(f"the policy does not know this key and origin: add the line `log {key.text}`.")
     before = _read(checkpoint)
     if before is not None:
-        check_goes_on(before, key, leaves)
+        check_goes_on(before, log_keys(origin, signer), leaves)
     for name, witness in ({} if asked is None else asked.witnesses).items():
         seen = before is not None and before.time_signed(witness.key) is not None
         try:

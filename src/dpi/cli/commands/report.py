@@ -19,7 +19,9 @@ from dpi.settings.declaration import Setting
 from dpi.store import open_store
 from dpi.verification import verify
 
-KINDS = ("page", "registry", "review")
+ANNEXES = ("review", "dpia", "notice", "receipt")
+"""Pages in Markdown that are made of options and the chain."""
+KINDS = ("page", "registry", *ANNEXES)
 
 
 def report(
@@ -27,7 +29,9 @@ def report(
     out: Annotated[
         Path | None, Setting("FILE", "The page; the store's name with .html unless given.", short="-o")
     ] = None,
-    kind: Annotated[str, Setting("KIND", "page, registry (in YAML) or review (Markdown).", name="as")] = "page",
+    kind: Annotated[
+        str, Setting("KIND", "page, registry (YAML); review, dpia, notice, receipt (Markdown).", name="as")
+    ] = "page",
     about: Annotated[Path | None, Setting("FILE", "Of a registry: TOML with what the store does not know.")] = None,
     begin: Begin = None,
     end: End = None,
@@ -48,7 +52,9 @@ def report(
 
     With --as registry it prints an entry of tier 3 for the registry of deployments of differential privacy, as
     opendp/deployments-registry-data has it; with --as review, answers to the questions of the W3C note and of NIST SP
-    800-226. Both are made of options and the chain alone; --out writes them to a new file.
+    800-226. --as dpia is an annex to a data protection impact assessment, --as notice wording for users, and --as
+    receipt what is gone and what is kept, for a person who asked for erasure. All are made of options and the chain
+    alone; --out writes them to a new file. What no program knows is left to the curator.
 
     Examples:
       dpi report visits.db
@@ -58,9 +64,11 @@ def report(
       dpi report pairs.db --values country=DE,FR --values age=30,50
       dpi report visits.db --as registry --about about.toml -o visits.yaml
       dpi report visits.db --as review -o review.md
+      dpi report visits.db --as dpia -o dpia.md
+      dpi report visits.db --as receipt -o receipt.md
     """
     if kind not in KINDS:
-        raise OptionError(f"`--as` must be page, registry or review. Got {kind!r}.")
+        raise OptionError(f"`--as` must be one of {', '.join(KINDS)}. Got {kind!r}.")
     if kind != "page":
         _describe(store, kind, about, out, stream, json)
         return
@@ -137,16 +145,16 @@ def _choose(releases: list[Release], drawn: int | list[str] | None) -> tuple[lis
 
 def _describe(store: str, kind: str, about: Path | None, out: Path | None, stream: str | None, json: bool) -> None:
     """Print, or write to a new file, what a stream says of itself to a public registry or to a reviewer."""
-    from dpi.report.deployment import describe_deployment, write_review
+    from dpi.report.deployment import describe_deployment, write_annex
     from dpi.report.registry import SCHEMA, make_entry, read_about, to_yaml
 
-    if kind == "review" and (about is not None or json):
-        raise OptionError("`--as review` is Markdown, and takes neither `--about` nor `--json`.")
+    if kind in ANNEXES and (about is not None or json):
+        raise OptionError(f"`--as {kind}` is Markdown, and takes neither `--about` nor `--json`.")
     said = {} if about is None else read_about(about)
     with open_store(store, read_only=True) as opened, opened.snapshot():
         found = describe_deployment(opened, stream_named(opened, stream))
-    if kind == "review":
-        text = write_review(found)
+    if kind in ANNEXES:
+        text = write_annex(found, kind)
     elif json:
         document(make_entry(found, said))
         return

@@ -36,12 +36,11 @@ export function wrongWith(entry, seen) {
   return null;
 }
 
-/** A public key in PEM form as the bytes that its fingerprint is of; null for another text. */
+/** Public keys in PEM form, the oldest first, as the bytes that their fingerprint is of; null for another text. */
 export function keyBytes(pem) {
-  const body = /-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----/.exec(pem ?? "");
-  if (body === null) return null;
-  const bytes = Uint8Array.from(atob(body[1].replace(/\s/g, "")), (letter) => letter.charCodeAt(0));
-  return bytes.length === SPKI ? bytes : null;
+  const blocks = [...(pem ?? "").matchAll(/-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----/g)];
+  const keys = blocks.map(([, body]) => [...atob(body.replace(/\s/g, ""))].map((letter) => letter.charCodeAt(0)));
+  return keys.length > 0 && keys.every((key) => key.length === SPKI) ? Uint8Array.from(keys.flat()) : null;
 }
 
 /** SHA-256 of a public key's bytes. */
@@ -60,12 +59,13 @@ export class Chain {
     this.seen = { entries: 0, head: NOTHING, slots: new Map(), spent: new Map(), newest: new Map() };
     this.broken = null;
     this.unsigned = null;
-    this.key = null;
+    this.keys = null;
+    this.place = 0; // which of the keys has signed last; none of those before it comes back
   }
 
   /** The key that signatures are checked with, from the service's own text; only one that the reader knows counts. */
   async use(pem, wanted) {
-    this.key = null;
+    this.keys = null;
     if (!wanted) return this.say("consistent", "No key was given, so nobody is known to have signed it.");
     if (globalThis.crypto?.subtle === undefined) {
       return this.say("consistent", "This browser checks signatures on https or on this machine alone.");
@@ -76,7 +76,9 @@ export class Chain {
       return this.say("other key", "The service states another key than the one you know.");
     }
     try {
-      this.key = await crypto.subtle.importKey("spki", bytes, { name: "Ed25519" }, false, ["verify"]);
+      const parts = Array.from({ length: bytes.length / SPKI }, (_, i) => bytes.slice(i * SPKI, (i + 1) * SPKI));
+      const use = (part) => crypto.subtle.importKey("spki", part, { name: "Ed25519" }, false, ["verify"]);
+      this.keys = await Promise.all(parts.map(use));
     } catch {
       return this.say("consistent", "This browser has no Ed25519: signatures were not checked.");
     }
@@ -97,7 +99,7 @@ export class Chain {
         this.broken = { entry: this.seen.entries, why };
         return;
       }
-      if (this.key === null) continue;
+      if (this.keys === null) continue;
       if (typeof entry.signature !== "string") {
         this.unsigned ??= entry.entry;
       } else if (!(await this.signed(entry))) {
@@ -106,10 +108,20 @@ export class Chain {
     }
   }
 
-  signed(entry) {
+  async signed(entry) {
     const text = new TextEncoder().encode(entry.digest);
     if (!/^[0-9a-f]{128}$/.test(entry.signature)) return false;
-    return crypto.subtle.verify({ name: "Ed25519" }, this.key, unhex(entry.signature), text);
+    for (let place = this.place; place < this.keys.length; place++) {
+      if (!(await crypto.subtle.verify({ name: "Ed25519" }, this.keys[place], unhex(entry.signature), text))) continue;
+      this.place = place;
+      return true;
+    }
+    return false;
+  }
+
+  /** Whether the last entry is signed with the newest key, as it must be where older ones may have been stolen. */
+  get newest() {
+    return this.keys === null || this.seen.entries === 0 || this.place === this.keys.length - 1;
   }
 
   /** How the chain stands: consistent, verified, of another key, or broken at an entry. */
@@ -119,9 +131,10 @@ export class Chain {
     if (this.broken !== null) {
       return { state: "broken", at: this.broken.entry, why: `Entry ${this.broken.entry}: ${this.broken.why}.`, ...about };
     }
-    if (this.key !== null && this.unsigned !== null) {
+    if (this.keys !== null && this.unsigned !== null) {
       return { state: "consistent", why: `Entry ${this.unsigned} is not signed.`, ...about };
     }
+    if (!this.newest) return { state: "consistent", why: "The last entry is not signed with the newest key.", ...about };
     return { ...this.stands, ...about };
   }
 }
