@@ -162,3 +162,18 @@ def test_one_user_more_changes_nothing_that_is_said(cli):
     mine = ["secret-user-odd,2026-01-01T01:00," + "SECRET-VALUE" * n for n in (0, 1, 9, 400)]
     mine += ["secret-user-odd,SECRET-VALUE,DE", '"secret-user-odd', "secret-user-odd"]
     assert told(others) == told([*mine, *others, *mine])
+
+
+def test_a_stream_that_finds_its_values(cli, tmp_path):
+    """`--domain discover` runs from a file, lists what many users have, and goes on where it stopped."""
+    rows = ["user,time,page", *(f"u{n},2026-01-{1 + n % 2:02d}T10:00,/home" for n in range(2000))]
+    (tmp_path / "visits.csv").write_text("\n".join(rows))
+    store = tmp_path / "visits.db"
+    options = ["--value", "page", "--domain", "discover", "--slot", "1d", "--from", "2026-01-01", "--epsilon", "1"]
+    cli("run", tmp_path / "visits.csv", *options, "--to", "2026-01-02", "--store", store)
+    cli("run", tmp_path / "visits.csv", *options, "--to", "2026-01-03", "--store", store)
+    cli("query", store, "top", "1")
+    assert "/home" in cli.stdout
+    cli("verify", store, "--curator")
+    cli("run", tmp_path / "visits.csv", *options, "--other", "x", "--to", "2026-01-03", "--store", store, code=2)
+    assert "leave out `--other`" in cli.stderr

@@ -133,6 +133,12 @@ def test_who_opens_it_again_names_its_step_alone(tmp_path):
         assert stream.domain == reached
     with pytest.raises(dpi.StateError, match="other options"):
         opened(path, domain=dpi.Amounts(1))
+    for other in (dpi.Amounts(1), dpi.Bins([0, 1]), "discover"):
+        with pytest.raises(dpi.OptionError, match="another `name`"):
+            opened(path, domain=other, change="next")
+    with opened(path, mechanism=dpi.Boosted(season=7), change="next") as stream:
+        assert stream.domain == reached
+        assert stream.release([1], [5]).domain == reached
 
 
 def test_totals_are_for_amounts_alone():

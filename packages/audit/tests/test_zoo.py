@@ -23,6 +23,7 @@ REQUIRED = {
     "every hundredth payment is free", "nothing is charged in high classes",
     "classes that are due by the slot's own count", "a shared histogram charged by its cheapest class",
     "a levy by the clock alone", "a grid of amounts from the slot's own amounts",
+    "discovery and releases for one price",
 }  # fmt: skip
 
 

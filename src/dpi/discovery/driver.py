@@ -13,20 +13,16 @@ every text of the universe (`dpi.mechanism.sparse`).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from dpi.certificates.signature import Signer
-from dpi.domain import OUTSIDE, Domain, Texts
+from dpi.domain import Texts
 from dpi.errors import OptionError
-from dpi.events.columns import canonical, whole
-from dpi.events.identity import short
 from dpi.events.rows import Rows
 from dpi.events.slots import Slots, Window
-from dpi.exact.integers import GRAINS, Integers
+from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import TextHistogram
 from dpi.histogram.grouping import Groups
 from dpi.noise import RandomSource
@@ -36,82 +32,7 @@ from dpi.store.bank import Bank
 from dpi.stream.closing import Counting, weigh
 from dpi.stream.driver import Driver, Played, SlotRows
 from dpi.stream.options import StreamOptions
-
-ELSEWHERE = 0
-"""The number of all texts that are not of the universe: they are part of what a user did, and never shown."""
-
-
-class SeenTexts(Domain):
-    """Numbers of the texts of a universe; a text that was not seen before gets the next one.
-
-    A row is told by itself: which number a text has depends on the order of rows, which text it is does not. Values
-    are the same exactly if their canonical text is (`dpi.events.columns`). A missing value, or one of more than 1,024
-    bytes, is no event.
-
-    >>> seen = SeenTexts(Texts(5))
-    >>> red, blue, again, long, missing = seen.encode(["red", "blue", "red", "much too long", None]).tolist()
-    >>> red == again != blue, long, missing
-    (True, 0, -1)
-    """
-
-    size = 1 << 40
-
-    def __init__(self, universe: Texts) -> None:
-        self._universe = universe
-        self._numbers: dict[str, int] = {}
-        self._texts: list[str] = [""]
-
-    def encode(self, column: object) -> Integers:
-        """The number of the text in each row."""
-        import polars as pl
-
-        texts = whole(short(canonical(column, "value", exact=False))).cast(pl.String).alias("value")
-        different = texts.drop_nulls().unique()
-        numbers = [self._number(text) for text in different.to_list()]
-        known = different.to_frame().with_columns(pl.Series("number", numbers, dtype=pl.Int64))
-        found = texts.to_frame().join(known, on="value", how="left", maintain_order="left")["number"]
-        return found.fill_null(OUTSIDE).to_numpy()
-
-    def _number(self, text: str) -> int:
-        if text not in self._universe:
-            return ELSEWHERE
-        if text not in self._numbers:
-            self._numbers[text] = len(self._texts)
-            self._texts.append(text)
-        return self._numbers[text]
-
-    def numbered(self, numbers: Integers) -> tuple[list[str], Integers]:
-        """The texts of some rows, sorted, and for each row the place of its text there, from 1 on.
-
-        So what is made of the rows does not depend on which numbers texts have.
-        """
-        here = np.unique(numbers[numbers > ELSEWHERE])
-        texts = sorted((self._texts[number], number) for number in here.tolist())
-        place = np.zeros(here.size, dtype=np.int64)
-        place[np.searchsorted(here, [number for _, number in texts])] = np.arange(1, here.size + 1)
-        codes = np.minimum(numbers, ELSEWHERE)
-        listed = numbers > ELSEWHERE
-        codes[listed] = place[np.searchsorted(here, numbers[listed])]
-        return [text for text, _ in texts], codes
-
-    def label(self, code: int) -> str:
-        """Refused: texts that were seen are private."""
-        raise OptionError("texts that were seen have no names.")
-
-    def _description(self) -> Iterable[object]:
-        raise OptionError("texts that were seen are private, and no public domain.")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TextRows(Rows):
-    """Rows whose bins are numbers of texts, which mean nothing without the reading that gave them."""
-
-    seen: SeenTexts
-
-    @classmethod
-    def read(cls, rows: Rows, seen: SeenTexts) -> TextRows:
-        """Return rows with the texts of their reading."""
-        return cls(rows.names, rows.slots, rows.bins, rows.counts, seen)
+from dpi.stream.texts import SeenTexts, TextRows
 
 
 class DiscoveryDriver(Driver):

@@ -114,7 +114,7 @@ class Amounts(Bins):
     [[0, 1, 2, -1], [1999, 300, 1, 1]]
     """
 
-    summed = True
+    grows = summed = True
 
     def __init__(
         self, step: str | int | float | Fraction = "0.01", *, plus: Side | None = None, minus: Side | None = None

@@ -36,6 +36,8 @@ class Domain(ABC):
     size: int
     outside: int = OUTSIDE
     """The declared bin of values that belong to no other; `OUTSIDE` if they are dropped."""
+    grows: ClassVar[bool] = False
+    """Whether a stream takes another one of its kind when releases give reason to; rows are then the same for both."""
     summed: ClassVar[bool] = False
     """Whether a user is in the one bin of the sum of their values (`Amounts`), not in the bin of each value."""
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpi.domain import Amounts, Bins, Categories, Domain, Hashed, Product, Texts
+from dpi.domain import Amounts, Bins, Categories, Discovered, Domain, Hashed, Product, Texts
 from dpi.domain._amounts import side_from
 from dpi.errors import OptionError
 from dpi.files import write_file
@@ -51,6 +51,13 @@ def describe(domain: Domain) -> dict[str, object]:
     {'kind': 'categories', 'values': ['DE', 'FR'], 'other': 'elsewhere'}
     """
     match domain:
+        case Discovered():
+            return {
+                "kind": "discovered",
+                "texts": describe(domain.texts),
+                "values": domain.values,
+                "other": domain.other,
+            }
         case Categories():
             return {"kind": "categories", "values": domain.values, "other": domain.other}
         case Amounts():
@@ -89,6 +96,11 @@ def from_description(description: object, keys: Mapping[str, bytes] | None = Non
         match description:
             case {"kind": "categories", "values": list(values), **rest} if set(rest) <= {"other"}:
                 return Categories(values, other=rest.get("other", "other"))
+            case {"kind": "discovered", "texts": dict(texts), "values": list(values), "other": str(other), **rest} if (
+                not rest
+            ):
+                universe = from_description(texts)
+                return Discovered(universe, values, other)  # type: ignore[arg-type] # or it is refused
             case {"kind": "bins", "edges": list(edges), **rest} if not rest:
                 return Bins(edges)
             case {"kind": "amounts", **rest} if rest.keys() <= {"step", "plus", "minus"}:

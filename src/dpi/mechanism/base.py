@@ -82,6 +82,8 @@ class Mechanism(Option, ABC, Generic[State]):
 
     largest_sensitivity: ClassVar[int | None] = None
     """The most grains by which one user may move a histogram that this mechanism takes; None: any number."""
+    discovers: ClassVar[bool] = False
+    """Whether it finds values of a domain that grows (`dpi.mechanism.discovering`)."""
     by_class: ClassVar[bool] = False
     """Whether it can measure users by class, under the policy `clocked`: it then has `ask`."""
 
@@ -204,5 +206,5 @@ def _numbers(value: object) -> int:
 
 
 MECHANISMS: Family[Mechanism[object]] = Family(
-    "mechanism", "dpi.mechanism.boosted", "dpi.mechanism.published", "dpi.mechanism.sparse"
+    "mechanism", "dpi.mechanism.boosted", "dpi.mechanism.published", "dpi.mechanism.sparse", "dpi.mechanism.discovering"
 )

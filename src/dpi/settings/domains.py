@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Annotated
 
 from dpi import files
-from dpi.domain import Amounts, Categories, Domain, Hashed
+from dpi.domain import Amounts, Categories, Discovered, Domain, Hashed, Texts
 from dpi.domain import file as domain_file
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
 from dpi.settings.declaration import EVENTS, Setting
 from dpi.sources.files import find_files
+from dpi.stream.options import LONGEST_TEXT
 
-DOMAIN = Setting("FILE", "Values, one a line, or JSON.", EVENTS)
+DOMAIN = Setting("FILE", "Values, one a line, or JSON; or discover.", EVENTS)
 OTHER = Setting("NAME", "Bin of values that are not listed.", EVENTS)
 DOMAIN_KEY = Setting("FILE", "Key of a hashed domain. Repeat it for several.", EVENTS)
 
@@ -40,10 +41,15 @@ class DomainSettings:
         path = self.domain
         if self.amount is not None:
             if path is not None or self.other is not None:
-                raise OptionError("amounts have no list of values: leave out `domain` and `other`.")
+                text = "amounts have no list of values: leave out `domain` and `other`."
+                raise OptionError(text, options=("domain", "other"))
             return Amounts("0.01" if self.step is None else self.step)
         if self.step is not None:
             raise OptionError("`step` is for amounts: give `amount` as well.", options=("step", "amount"))
+        if path == Path("discover"):
+            if self.other is not None:
+                raise OptionError("values that are discovered need no more: leave out `other`.", options=("other",))
+            return Discovered(Texts(LONGEST_TEXT))
         if path is None:
             raise OptionError(
                 "what values there are is public: give `domain`, a file of them, or `amount`, a column whose numbers "

@@ -15,7 +15,7 @@ from dpi.budget import Converging, Ledger
 from dpi.budget.epsilon import promised
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Signer
-from dpi.domain import Domain
+from dpi.domain import Discovered, Domain
 from dpi.domain.file import from_description
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
@@ -194,6 +194,8 @@ def read_stream_file(name: str, table: Table, folder: Path) -> tuple[StreamSetti
 
 
 def _settings(name: str, values: Table, domain: Domain) -> StreamSettings:
+    if isinstance(domain, Discovered):
+        raise OptionError("values are discovered in files and tables (`dpi run`), not in what a service is sent.")
     given = read_table(KEYS, values)
     for key in ("epsilon", "slot", "from"):
         if key not in given:

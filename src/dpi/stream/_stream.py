@@ -13,7 +13,7 @@ streams of one store share one ledger, so that ε covers them together.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import cast
@@ -23,7 +23,7 @@ from dpi.budget.epsilon import Amount, Epsilon, promised
 from dpi.budget.ledger import Converging, Ledger
 from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
-from dpi.domain import Domain
+from dpi.domain import Discovered, Domain
 from dpi.domain.file import keys_of
 from dpi.errors import OptionError, StoreError
 from dpi.events.columns import Table
@@ -41,16 +41,21 @@ from dpi.store.opening import find_store
 from dpi.stream._option_history import read_options
 from dpi.stream._statements import make_card
 from dpi.stream.accumulation import PrefixTree
+from dpi.stream.discovering import DiscoveringDriver
 from dpi.stream.driver import Driver, Engine, Played, PlayedRows
 from dpi.stream.options import StreamOptions, make_options, need_clock
-from dpi.stream.registration import Change, declare, keep_grid, stop
+from dpi.stream.registration import Change, declare, keep_domain, stop
+
+Drive = Callable[[StreamOptions, Bank, Signer | None, RandomSource], Driver]
+"""Makes what closes the slots of a stream."""
 
 
 class Stream:
     """Releases of one stream, slot after slot.
 
     `slot` is a duration such as "1h", a "day", "week" or "month" of the calendar, or a `dpi.Slots`; without it slots
-    are counted, and have no clock. `budget` is `Ledger()` (accounts for every user; the default) or
+    are counted, and have no clock. `domain="discover"` finds values itself, for ever
+    (`dpi.mechanism.discovering`). `budget` is `Ledger()` (accounts for every user; the default) or
     `Converging(series)`. `mechanism` is "boosted" (default) or an object. `store` is a path, the address of a
     PostgreSQL database, or a store object; without it the stream lives in memory. Streams of one store share one ledger
     and one ε, and each needs a `name` of its own; a stream that shall have an ε for itself says `separate=True`, and
@@ -71,7 +76,7 @@ class Stream:
     def __init__(
         self,
         *,
-        domain: Domain,
+        domain: Domain | str,
         epsilon: Amount,
         slot: str | Slots | None = None,
         origin: str | datetime = "1970-01-01",
@@ -150,7 +155,13 @@ class Stream:
         separate: bool,
         change: Change,
     ) -> None:
-        self.store, self._signer, self._drive = store, signer, Driver if engine is None else engine.driver
+        self.store, self._signer = store, signer
+        if isinstance(self._given.domain, Discovered):
+            if engine is not None:
+                raise OptionError("values are discovered by one process: leave out `engine`.")
+            self._drive: Drive = DiscoveringDriver
+        else:
+            self._drive = Driver if engine is None else engine.driver
         self._source: RandomSource = SystemSource() if source is None else source
         self._bank = Bank.of(self.store)
         try:
@@ -456,11 +467,11 @@ class Stream:
         """
         self.driver.following()  # settles a slot that was interrupted
         before, store = self._memory("load"), MemoryStore.load(path)
-        newest = keep_grid(self._given.resolved(declared(store.streams())), store)
+        newest = keep_domain(self._given.resolved(declared(store.streams())), store)
         before.check_successor(store, self.name, newest.text)
         bank = Bank.of(store)
         bank.settle()
-        self.driver = Driver(newest, bank, self._signer, self._source)
+        self.driver = self._drive(newest, bank, self._signer, self._source)
         self.store, self._bank = store, bank
 
     def _memory(self, what: str) -> MemoryStore:

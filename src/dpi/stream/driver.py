@@ -15,7 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 from dpi.budget.accounts import Accounts
 from dpi.budget.charge import Charge
@@ -23,12 +23,13 @@ from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
 from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.certificates.signature import Signer
-from dpi.domain import Amounts, Domain
+from dpi.domain import Amounts, Discovered, Domain
 from dpi.errors import ClockError, OptionError, StateError
 from dpi.events.rows import Rows
 from dpi.events.slots import Slots, Window
 from dpi.histogram.compression import Histogram, finish, read_rows
 from dpi.histogram.grouping import Groups
+from dpi.mechanism.discovering import Discovering, DiscoveringState
 from dpi.noise import RandomSource
 from dpi.options.schedule import Schedule
 from dpi.reader import Releases
@@ -107,7 +108,7 @@ class Driver:
             if self.history.at(progress.last + 1) is before and progress.allocation:
                 self._allocation = self.state.setting.allocation()
                 self._allocation.restore(progress.allocation)
-                if pending is None and isinstance(before.domain, Amounts):
+                if pending is None and before.domain.grows:
                     self._refine(Releases(store, newest.name).newest)  # it may have been interrupted before that
             else:
                 self._turn(progress.allocation)
@@ -138,16 +139,20 @@ class Driver:
         self._allocation.succeed(allocation)
 
     def _refine(self, release: Release) -> None:
-        """Enter the grid that amounts have from the next slot on, if the last release gives reason for another one.
+        """Enter the domain from the next slot on, where it grows and what was released gives reason for another one.
 
-        **Guarantee.** It costs nothing. *Why:* the grid is a function of the release, a public thing, and it is entered
-        before anything of the next slot is drawn; rows of open slots are the same for both (`Amounts`). Where other
-        options were declared for slots to come, the grid stays.
+        **Guarantee.** It costs nothing. *Why:* the domain is a function of what was released, a public thing, and it is
+        entered before anything of the next slot is drawn; rows are the same for both. Where other options were declared
+        for slots to come, the domain stays.
         """
-        domain, newest = self.state.setting.domain, self.newest
-        if not isinstance(domain, Amounts) or newest.end is not None or self.history.at(release.slot + 1) is not newest:
+        domain, newest, mechanism = self.state.setting.domain, self.newest, self.state.setting.mechanism
+        if newest.end is not None or self.history.at(release.slot + 1) is not newest:
             return
-        refined = domain.refined(release.pdf, release.variance)
+        refined: Domain = domain
+        if isinstance(domain, Amounts):
+            refined = domain.refined(release.pdf, release.variance)
+        elif isinstance(domain, Discovered):
+            refined = cast("Discovering", mechanism).domain_after(cast("DiscoveringState", self.state.state), domain)
         if refined != domain:
             setting = replace(newest, domain=refined)
             self.newest = enter(setting, self.bank, self._signer, release.slot + 1, None)
@@ -296,7 +301,7 @@ class Driver:
         self.state, self._offer = made.state, None
         if self.history.at(paid.slot + 1) is not options:
             self._turn(self._allocation.snapshot())
-        elif options.domain.summed:
+        elif options.domain.grows:
             self._refine(made.release)
         return replace(made.release, certificate=link.certificate)
 

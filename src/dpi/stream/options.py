@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from typing import cast
 
 from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.allocation import Allocation
@@ -19,17 +20,20 @@ from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import Clocked, Policy, clocked, spend_first
 from dpi.certificates.chain import canonical, options_digest
 from dpi.certificates.declared import FORMAT, DeclaredOptions, accounts_of, pool_of, rest_of
-from dpi.domain import Domain, Texts
+from dpi.domain import Discovered, Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
 from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, Totals, WholePDF, totals
 from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import MECHANISMS, Mechanism
+from dpi.mechanism.discovering import Discovering
 from dpi.options import Options
 from dpi.stream.accumulation import PrefixTree
 
 CHANGEABLE = {"domain", "mechanism", "compression", "budget"}
 """Options that may change in mid-stream; the others are part of the promise."""
+LONGEST_TEXT = 32
+"""Bytes of values that are discovered, unless a universe is given."""
 STOPPED = "the stream was stopped: its releases stay, and nothing more is released of it. Use another `name`."
 
 
@@ -60,7 +64,11 @@ class StreamOptions:
         largest = self.mechanism.largest_sensitivity
         if largest is not None and self.compression.sensitivity > largest:
             raise OptionError(f"{type(self.mechanism).__name__} takes no {self.compression!r}: use `normalise`.")
-        if isinstance(self.domain, Texts) and not (type(self.compression) is Normalise and self.accumulate is None):
+        if self.mechanism.discovers and not isinstance(self.domain, Discovered):
+            raise OptionError('`Discovering` is for `domain="discover"`, and for no other domain.')
+        if isinstance(self.domain, Discovered | Texts) and not (
+            type(self.compression) is Normalise and self.accumulate is None
+        ):
             # A slot's bins are the texts of all users there: what is chosen by a bin's number is chosen by others.
             raise OptionError("where values are discovered, events are counted by `normalise`, without `accumulate`.")
         if self.domain.summed != (type(self.compression) is Totals):
@@ -279,7 +287,7 @@ class StreamOptions:
 
 def make_options(
     *,
-    domain: Domain,
+    domain: Domain | str,
     epsilon: Epsilon,
     slots: Slots | None,
     start: str | datetime | None,
@@ -291,8 +299,10 @@ def make_options(
     separate: bool,
 ) -> StreamOptions:
     """Return the options that the arguments of `Stream` mean; refuse what no stream takes."""
+    if domain == "discover":
+        domain = Discovered(Texts(LONGEST_TEXT))
     if not isinstance(domain, Domain):
-        raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
+        raise OptionError('`domain` must be a domain, for example dpi.Categories([...]), or "discover".')
     budget = Ledger() if budget is None else budget
     if not isinstance(budget, Ledger | Converging):
         raise OptionError(
@@ -301,13 +311,16 @@ def make_options(
             if isinstance(budget, int | float | str)
             else "`budget` must be a Ledger or a Converging, for example budget=dpi.Ledger(per_slot=0.05)."
         )
+    chosen = mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism
+    if isinstance(domain, Discovered) and not chosen.discovers:
+        chosen = cast("Mechanism[object]", Discovering(chosen))
     return StreamOptions(
         domain=domain,
         epsilon=epsilon,
         slots=slots,
         start=None if start is None else need_clock(slots, "start").boundary(start, "start"),
         budget=budget,
-        mechanism=mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism,
+        mechanism=chosen,
         compression=totals if domain.summed and type(compression) is Normalise else compression,
         accumulate=accumulate,
         name=name,

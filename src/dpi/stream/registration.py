@@ -54,7 +54,7 @@ def declare(
     store = bank.store
     streams = declared(store.streams())
     known = streams.get(given.name)
-    setting = keep_grid(given.resolved(streams), store)
+    setting = keep_domain(given.resolved(streams), store)
     first, recoded = BEGINNING, None
     if known is None:
         setting.check_new(streams, separate=separate)
@@ -62,6 +62,11 @@ def declare(
         return setting
     else:
         setting.check_change(known, change=change is not False)
+        before = read_domain(known.text, store)
+        if (before.grows or setting.domain.grows) and not before.same_rows(setting.domain):
+            raise OptionError(
+                "amounts, and values that are discovered, are not changed into others: use another `name`."
+            )
         _check_classes(setting, known, store)
         following = _following(setting, store)
         if following is not None:
@@ -72,10 +77,10 @@ def declare(
     return enter(setting, bank, signer, first, recoded)
 
 
-def keep_grid(given: StreamOptions, store: Store) -> StreamOptions:
-    """Return options with the grid that a stream of the same amounts has reached: who opens it names its step alone."""
+def keep_domain(given: StreamOptions, store: Store) -> StreamOptions:
+    """Return options with the domain that a stream has reached, where it grows: who opens it names its kind alone."""
     text = store.streams().get(given.name)
-    if text is None or not given.domain.summed:
+    if text is None or not given.domain.grows:
         return given
     reached = read_domain(text, store)
     return replace(given, domain=reached) if given.domain.same_rows(reached) else given

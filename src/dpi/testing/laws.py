@@ -23,6 +23,7 @@ from dpi.exact.integers import Integers
 from dpi.histogram.compression import Histogram, TextHistogram
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
+from dpi.mechanism.discovering import Discovering, DiscoveringState, HistogramWithTexts
 from dpi.mechanism.published import Published, PublishedState
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram, unpacked
 
@@ -259,6 +260,29 @@ class Joint(Law):
         return sum((part.log_ratio(its, value) for part, its, value in parts), Fraction(0))
 
 
+@dataclass(frozen=True, eq=False)
+class Chained(Law):
+    """Two independent parts of one measurement, whose values follow each other."""
+
+    first: Law
+    second: Law
+
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """Return the worst of both."""
+        if not isinstance(other, Chained):
+            return Worst(None, math.inf)
+        one, two = self.first.worst(other.first, outward), self.second.worst(other.second, outward)
+        values = [np.asarray(part, dtype=np.int64) for part in (one.output, two.output)]
+        return Worst(np.concatenate(values), one.loss + two.loss)
+
+    def log_ratio(self, other: Law, output: object) -> Loss:
+        """Return the sum of both; the first has as many values as its worst output."""
+        if not isinstance(other, Chained):
+            return math.inf
+        values, cut = np.asarray(output), np.asarray(self.first.worst(other.first).output).size
+        return self.first.log_ratio(other.first, values[:cut]) + self.second.log_ratio(other.second, values[cut:])
+
+
 def law_of(mechanism: object, state: object, histogram: Histogram, epsilon: Epsilon) -> Law:
     """Return the law of what a mechanism measures: its own method `law(state, histogram, epsilon)`, or a known one."""
     if hasattr(mechanism, "law"):
@@ -271,6 +295,11 @@ def law_of(mechanism: object, state: object, histogram: Histogram, epsilon: Epsi
         return Choices(mechanism, state, histogram, epsilon)
     if isinstance(mechanism, SparseHistogram) and isinstance(state, FoundTexts):
         return Shown(mechanism, state, histogram, epsilon) if isinstance(histogram, TextHistogram) else Point(())
+    if isinstance(state, DiscoveringState) and isinstance(histogram, HistogramWithTexts):
+        assert isinstance(mechanism, Discovering)  # noqa: S101 - its state
+        for_texts, rest = mechanism.split(epsilon)
+        found = law_of(mechanism.sparse(1), FoundTexts(state.universe, {}, {}), histogram.texts[0], for_texts)
+        return Chained(law_of(mechanism.inner, state.inner, histogram, rest), found)
     raise OptionError(
         f"no likelihood is known for {type(mechanism).__name__}: give it a method `law`, or audit it blindly."
     )

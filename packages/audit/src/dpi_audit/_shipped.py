@@ -29,6 +29,7 @@ from dpi_audit.small import (
     ChangedSession,
     bin_names,
     discovery_session,
+    growing_session,
     stored_session,
     stream,
     stream_session,
@@ -129,6 +130,7 @@ STREAMS: tuple[Shipped, ...] = (
     _published("published, whole PDFs", tight_published(3), compression=dpi.histogram.whole_pdf),
     Shipped("boosted, amounts summed by user", stream_session(domain=dpi.Amounts(1)), values=AMOUNTS, also=(giant,)),
     Shipped("discovery over all texts, ledger 0.05 a slot", discovery_session(), one_sided=True),
+    Shipped("discovery for ever beside what was found, ledger 0.05 a slot", growing_session(), one_sided=True),
     Shipped("two streams with one ledger", _open_two(BY_COST, BY_COST)),
     Shipped(
         "two streams with one clocked ledger",

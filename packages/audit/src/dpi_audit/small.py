@@ -18,6 +18,7 @@ import dpi
 from dpi.discovery.driver import TextEngine
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Mechanism
+from dpi.mechanism.discovering import Discovering
 from dpi.mechanism.published import Published
 from dpi.mechanism.published.linear import Ranges, points
 from dpi.mechanism.published.pool import Pool
@@ -109,6 +110,12 @@ def discovery_stream(mechanism: SparseHistogram | None = None, **options: object
     """Return how to make a small stream of discovery."""
     chosen = SparseHistogram(most=len(VALUES)) if mechanism is None else mechanism
     return stream(domain=UNIVERSE, mechanism=chosen, engine=TextEngine(), **options)
+
+
+def growing_session(mechanism: Discovering | None = None) -> Open:
+    """Return how to open sessions of a stream whose domain grows."""
+    chosen = Discovering(dpi.Boosted()) if mechanism is None else mechanism
+    return stream_session(domain=dpi.domain.Discovered(UNIVERSE), mechanism=chosen)
 
 
 def discovery_session(mechanism: SparseHistogram | None = None, **options: object) -> Open:

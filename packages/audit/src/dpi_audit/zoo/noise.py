@@ -13,6 +13,8 @@ import numpy.typing as npt
 from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import TextHistogram
+from dpi.mechanism.boosted import Boosted
+from dpi.mechanism.discovering import Discovering
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource, SystemSource, add_laplace
 from dpi.testing.laws import Finite, Joint, Laplace, Law, Point, Shown
@@ -30,7 +32,7 @@ from dpi_audit.samplers import (
     selection_law,
     selection_loss,
 )
-from dpi_audit.small import EPSILON, VALUES, discovery_session
+from dpi_audit.small import EPSILON, VALUES, discovery_session, growing_session
 from dpi_audit.zoo.base import ALONE, EVERY, PER_SLOT, SLOTS, Check, Counts, Frame, Pair, on, units
 
 
@@ -185,7 +187,19 @@ class _Size(SparseHistogram):
         return Joint((Point(len(histogram.texts)), Shown(self, state, histogram, epsilon)))
 
 
+@dataclass(frozen=True)
+class _OnePrice(Discovering):
+    """Listed values and texts are measured with the whole price each: two looks for one payment."""
+
+    kind = "broken_one_price"
+
+    def split(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
+        return epsilon, epsilon
+
+
 PAIRS = (
+    Pair("discovery and releases for one price", "a part of every price is for each (dpi.mechanism.discovering)",
+         on(growing_session(_OnePrice(Boosted())), ALONE, EVERY), on(growing_session(), ALONE, EVERY)),
     Pair("discovery among the values that occur",
          "a value that nobody else has is shown with one user, and never without (dpi.noise.sparse)",
          on(discovery_session(_OnlySeen(most=len(VALUES))), ALONE, EVERY), on(discovery_session(), ALONE, EVERY)),
