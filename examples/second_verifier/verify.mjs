@@ -1,6 +1,7 @@
 // Checks a chain of certificates without any of dpi's Python: node verify.mjs CHAIN.json [PUBLIC-KEY.pem]
 //
-// CHAIN.json is what `GET /v1/chain` answers: {"entries": [{"entry", "text", "digest", "signature"}, …]}.
+// CHAIN.json is what `GET /v1/chain` answers, {"entries": [{"text", "digest", "signature"}, …]}, or that list alone, as
+// the SQLite shell prints it from an export.
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -29,7 +30,7 @@ export async function verify(entries, pem = null) {
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const [chain, key] = process.argv.slice(2).map((path) => readFileSync(path, "utf8"));
-  const { entries } = JSON.parse(chain), found = await verify(entries, key ?? null);
+  const given = JSON.parse(chain), entries = Array.isArray(given) ? given : given.entries, found = await verify(entries, key ?? null);
   if (found === null) console.log(`${entries.length} entries: the chain is whole${key ? " and signed with this key" : ""}.`);
   else console.log(`entry ${found.at}: ${found.why}`);
   process.exitCode = found === null ? 0 : 1;

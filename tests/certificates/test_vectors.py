@@ -2,13 +2,17 @@
 
 import json
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import dpi
 from dpi.certificates.chain import Link
 from dpi.certificates.signature import Verifier
+from dpi.store.export import export
 from dpi.verification._store import read_chain
 
 ROOT = Path(__file__).parents[2]
@@ -75,6 +79,28 @@ def test_the_second_verifier_as_a_program(name, code, tmp_path):
     assert done.stdout.startswith(
         "4 entries: the chain is whole and signed" if code == 0 else "entry 2: another sum of budgets"
     )
+
+
+def test_the_second_verifier_reads_an_export(tmp_path):
+    """The chain as SQLite gives it, from the file that analysts have."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no `node`: install Node.js 20 or later to run the second verifier")
+    signer = dpi.Signer.open(tmp_path / "signing.pem")
+    with dpi.open_store(tmp_path / "visits.db", witness=tmp_path / "seen") as store:
+        stream = dpi.Stream(domain=dpi.Categories(["ä", "b"]), epsilon=1, store=store, signer=signer)
+        for _ in range(3):
+            stream.release(["ada"], ["b"])
+        export(store, tmp_path / "public.db")
+    (tmp_path / "public.pem").write_text(signer.verifier.pem())
+    with closing(sqlite3.connect(tmp_path / "public.db")) as public:
+        rows = public.execute("SELECT text, digest, signature FROM chain ORDER BY entry").fetchall()
+    listed = [dict(zip(("text", "digest", "signature"), row, strict=True)) for row in rows]
+    (tmp_path / "chain.json").write_text(json.dumps(listed))
+    program = ROOT / "examples" / "second_verifier" / "verify.mjs"
+    command = [node, program, tmp_path / "chain.json", tmp_path / "public.pem"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "4 entries: the chain is whole and signed with this key.\n"
 
 
 def test_the_second_verifier_is_small():
