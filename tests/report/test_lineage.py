@@ -156,6 +156,7 @@ def test_a_file_of_events_grows(cli, visits):
     words = ["export", "visits.db", "events.ndjson", "--as", "openlineage"]
     assert cli.json(*words)["added"] == 2
     before = Path("events.ndjson").read_bytes()
+    assert {json.loads(line)["job"]["name"] for line in before.splitlines()} == {"stream"}  # which has no name
     cli(*run, "--to", "2026-01-01T05:00")
     assert cli.json(*words)["added"] == 3
     after = Path("events.ndjson").read_bytes()

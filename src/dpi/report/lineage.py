@@ -57,7 +57,7 @@ def make_events(release: Release, slots: Slots | None, namespace: str = NAMESPAC
         raise OptionError("this stream has no clock: an event of lineage has a time.")
     start, end = (slots.start(number).isoformat() for number in (release.slot, release.slot + 1))
     closed = (_EPOCH + timedelta(microseconds=slots.closing(release.slot))).isoformat()
-    name = str(release.certificate.get("stream"))
+    name = str(release.certificate.get("stream") or "stream")  # a job has a name, and a stream need not
     run = Run(
         run_id(release),
         {
