@@ -15,9 +15,9 @@ import dpi
 from answers import ANSWERS, YEAR, make
 
 QUESTIONS = [
-    "top 4 --part answer --given age=25",
-    "top 4 --part answer --given age=70",
-    f"probability online --part answer --given age=25 --from {YEAR}-01-01",
+    "top 4 --part answer --where age=25",
+    "top 4 --part answer --where age=70",
+    f"probability online --part answer --where age=25 --from {YEAR}-01-01",
 ]
 
 

@@ -68,7 +68,7 @@ def make_calls(number, first):
             case "ask":
                 given = {"question": draw.choice(QUESTIONS), "slot": place(), "first": place(), "end": place(),
                          "part": draw.choice([None, "land", "age", "no"]),
-                         "given": draw.choice([None, [], ["age=20"], ["land=DE"], ["x"], "age=20"])}  # fmt: skip
+                         "where": draw.choice([None, [], ["age=20"], ["land=DE"], ["x"], "age=20"])}  # fmt: skip
                 tool, given = (
                     "ask",
                     {key: value for key, value in given.items() if draw.random() < 0.5}

@@ -76,8 +76,8 @@ def test_periods_come_in_parts(tools, store):
 def test_parts_of_a_product(tools, store):
     """About one part, among those with a value of the other."""
     newest = dpi.open(store, "people").newest
-    (said,) = tools.ask("probability DE", "people", part="land", given=["age=20"])["answers"]
-    assert said["rows"][0]["value"] == newest.conditional(age=20).probability("DE").value
+    (said,) = tools.ask("probability DE", "people", part="land", where=["age=20"])["answers"]
+    assert said["rows"][0]["value"] == newest.where(age=20).probability("DE").value
     (line,) = tools.series(["land=DE age=20"], "people")["series"]
     assert line["points"][-1]["value"] == newest.probability({"land": "DE", "age": 20}).value
 

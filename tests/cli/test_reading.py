@@ -66,8 +66,8 @@ def test_ordered_and_product_domains(cli, visits):
     assert found == last.correlation("a", "b").value
     found = cli.json("query", "pairs.db", "mean", "--part", "a")["answers"][0]["rows"][0]["value"]
     assert found == last.marginal("a").mean().value
-    found = cli.json("query", "pairs.db", "mean", "--given", "b=35")["answers"][0]["rows"][0]["value"]
-    assert found == last.conditional(b=35).mean().value
+    found = cli.json("query", "pairs.db", "mean", "--where", "b=35")["answers"][0]["rows"][0]["value"]
+    assert found == last.where(b=35).mean().value
     found = cli.json("query", "pairs.db", "probability", "a=25", "b=25")["answers"][0]["rows"][0]["value"]
     assert found == last.probability({"a": 25, "b": 25}).value
 

@@ -240,7 +240,7 @@ def test_products_take_a_column_for_each_part(cli, visits):
     assert "--value land=COLUMN --value age=COLUMN" in cli("run", *words, "--store", "pairs.db", code=2)
     cli("run", *words, "--store", "pairs.db", "--value", "land=country", "--value", "age=age")
     assert stored("pairs.db")[0][-1].domain.size == 24
-    assert len(cli.json("query", "pairs.db", "top", "2", "--part", "land", "--given", "age=30")["answers"]) == 1
+    assert len(cli.json("query", "pairs.db", "top", "2", "--part", "land", "--where", "age=30")["answers"]) == 1
 
 
 def test_hashed_domains_need_their_key(cli, visits):

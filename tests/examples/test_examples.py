@@ -75,7 +75,7 @@ def test_months_are_those_of_the_calendar(example, tmp_path, capsys):
     project["main"](tmp_path, months=3)
     with dpi.open(tmp_path / "survey.db") as stored:
         starts = [release.start_text for release in stored]
-        young, old = (stored.newest.conditional(age=age).probability("online").value for age in (25, 70))
+        young, old = (stored.newest.where(age=age).probability("online").value for age in (25, 70))
     assert starts == ["2025-01-01T00:00:00+01:00", "2025-02-01T00:00:00+01:00", "2025-03-01T00:00:00+01:00"]
     assert young > old
     said = (tmp_path / "answers.txt").read_text("utf-8")

@@ -119,8 +119,10 @@ def test_products_come_apart():
     p, q = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.3, 0.2])
     d = distribution(domain, np.outer(p, q).ravel(), sd=0.001)
     assert d.marginal("x").pdf == pytest.approx(p)
-    assert d.conditional(y=0.5).pdf == pytest.approx(p)
-    assert d.conditional(y=0.5).total == pytest.approx(30)
+    assert d.where(y=0.5).pdf == pytest.approx(p)
+    assert d.where(y=0.5).total == pytest.approx(30)
+    assert d.where(y=[0.5, -1]).pdf == pytest.approx(p)
+    assert d.where(y=[0.5, -1, -2]).total == pytest.approx(80)
     assert d.correlation("x", "y").value == pytest.approx(0, abs=1e-12)
     diagonal = distribution(Product(x=Bins([0]), y=Bins([0])), [1, 0, 0, 1])
     with pytest.raises(OptionError, match="vary"):
@@ -152,13 +154,13 @@ def test_join_size_of_two_streams():
         lambda: AGES.quantile(1.5),
         lambda: AGES.range(5, 1),
         lambda: AGES.top(0),
-        lambda: AGES.conditional(x=1),
+        lambda: AGES.where(x=1),
         lambda: AGES.correlation("x", "y"),
         lambda: AGES.l1(distribution(Bins([0]))),
         lambda: distribution(Categories(["a"])).mean(),
         lambda: distribution(Categories(["a"])).probability("b"),
         lambda: distribution(Categories(["a"], other=None)).probability("other"),
-        lambda: distribution(Product(x=Bins([0]), y=Bins([0]))).conditional(x=1, y=1),
+        lambda: distribution(Product(x=Bins([0]), y=Bins([0]))).where(x=1, y=1),
         lambda: distribution(Product(x=Bins([0]))).marginal("z"),
         lambda: Answer(1, 1).interval(1.0),
     ],
@@ -200,3 +202,15 @@ def test_no_count_has_a_negative_interval(total, lowest):
     total_sum = made.sum()
     ends = [end for each in (total_sum.low, total_sum.high) for end in each.interval(0.95)]
     assert total_sum.interval(0.95) == (min(ends), max(ends))  # also where noise has taken the total below 0
+
+
+def test_a_segment_has_the_error_of_its_own_size():
+    """The number of users of a segment is the total times a share: both errors are in it, and all segments sum up."""
+    domain = Product(land=Categories(["DE", "FR"], other=None), age=Bins([18]))
+    d = distribution(domain, [4, 2, 1, 3], sd=0.01, total=1000, total_sd=20)
+    german, french = d.where(land="DE"), d.where(land="FR")
+    assert german.total + french.total == pytest.approx(1000)
+    share = 0.01 * np.sqrt(2 - 2**2 / 4)
+    assert german.count().error == pytest.approx(np.hypot(0.6 * 20, 1000 * share))
+    assert d.where(land=["DE", "FR"]).total_variance == pytest.approx(20**2)
+    assert german.probability(20).value == pytest.approx(2 / 6)

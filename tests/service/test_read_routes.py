@@ -110,7 +110,7 @@ def test_questions_about_numbers_and_pairs(tmp_path):
         for question, more in {
             "mean": {"part": "age"}, "median": {"part": "age"}, "sum": {"part": "age"}, "spread": {"part": "age"},
             "quantile": {"part": "age", "q": 0.9}, "range": {"part": "age", "low": 0, "high": 50},
-            "correlation": {"one": "age", "other": "height"}, "top": {"k": 1, "given": "height=1.5"},
+            "correlation": {"one": "age", "other": "height"}, "top": {"k": 1, "where": "height=1.5"},
             "probability": {"value": ["age=10", "height=0.5"]},
         }.items():  # fmt: skip
             wide, narrow = (get(found, f"{path}/{question}", level=level, **more).json() for level in (0.99, 0.5))

@@ -68,14 +68,14 @@ class Tools:
         first: Where | None = None,
         end: Where | None = None,
         part: str | None = None,
-        given: list[str] | None = None,
+        where: list[str] | None = None,
     ) -> Document:
         """Answer a question with a 95 % interval.
 
         `question` is one of: top K, probability VALUE, count [VALUE], total (users), mean, median, quantile Q, range
         LOW HIGH, sum, spread, correlation PART PART. A value with spaces stands in quotes. `slot` is a number, a time
         in ISO 8601 that lies in it, or "newest" (the default). Or ask about every slot from `first` to before `end`.
-        Of a product, `part` asks about one part alone, `given` (["PART=VALUE"]) among those with a value.
+        Of a product, `part` asks about one part alone, `where` (["PART=VALUE"]) among users with a value.
         """
         releases = self._stream(stream)
         ask = asked(_split(question))
@@ -85,7 +85,7 @@ class Tools:
             found, more = [_at(releases, slot)], None
         else:
             found, more = _between(releases, first, end)
-        said = ask_all(lambda release: ask(narrowed(release, part, given or [])), found)
+        said = ask_all(lambda release: ask(narrowed(release, part, where or [])), found)
         answers = [{**_about(release), "rows": [row.plain() for row in rows]} for release, rows in said.answers]
         undefined = [{"slot": release.slot, "why": why} for release, why in said.undefined]
         return {"stream": releases.name, "question": question, "level": LEVEL, "answers": answers,

@@ -219,19 +219,28 @@ class Distribution:
         errors = np.sqrt(np.maximum(known - known**2 / whole, 0))  # the errors of all bins sum to zero
         return Quantile(value, error, q * float(cumulative[-1]), edges, cumulative[1:], errors)
 
-    def conditional(self, **given: object) -> Distribution:
-        """Return the distribution of the other parts of a product, given values of some."""
-        domain = self._product(*given)
-        rest = {name: part for name, part in domain.parts.items() if name not in given}
+    def where(self, **values: object) -> Distribution:
+        """Return the distribution of the other parts of a product among users with these values of some.
+
+        A list of values means any of them. Users are weight: one whose events of a slot have several values of a part
+        is in each by the share of their events. The total is the number of users there, with the error of both.
+        """
+        domain = self._product(*values)
+        rest = {name: part for name, part in domain.parts.items() if name not in values}
         if not rest:
-            raise OptionError("`conditional` must leave at least one part open.")
-        index = tuple(
-            bin_of(part, given[name]) if name in given else slice(None) for name, part in domain.parts.items()
-        )
-        pdf, variance = (array.reshape(domain.shape)[index].ravel() for array in (self.pdf, self.variance))
-        mass = float(pdf.sum())
+            raise OptionError("`where` must leave at least one part open.")
+        pdf, variance = (array.reshape(domain.shape) for array in (self.pdf, self.variance))
+        for axis, (name, part) in enumerate(domain.parts.items()):
+            if name in values:
+                chosen = values[name]
+                several = list(chosen) if isinstance(chosen, list | tuple | set) else [chosen]
+                codes = sorted({bin_of(part, value) for value in several})
+                pdf, variance = (array.take(codes, axis).sum(axis, keepdims=True) for array in (pdf, variance))
+        mass, doubt = float(pdf.sum()), float(variance.sum())
+        doubt -= doubt**2 / max(float(self.variance.sum()), 1e-300)  # the errors of all bins sum to zero
         left: Domain = Product(**rest) if len(rest) > 1 else next(iter(rest.values()))
-        return Distribution(left, pdf / mass, variance / mass**2, self.total * mass, self.total_variance * mass**2)
+        total_variance = self.total_variance * mass**2 + self.total**2 * max(doubt, 0.0)
+        return Distribution(left, pdf.ravel() / mass, variance.ravel() / mass**2, self.total * mass, total_variance)
 
     def marginal(self, name: str) -> Distribution:
         """Return the distribution of one part of a product."""

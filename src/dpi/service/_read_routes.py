@@ -291,7 +291,7 @@ async def _write_events(
 @api.route(
     "GET /v1/streams/{stream}/answers/{question}", READER,
     api.PLACE, api.FIRST, api.END, api.LEVELS, api.Parameter("part", "Of a product: about this part alone."),
-    api.Parameter("given", "Of a product: among those with PART=VALUE.", api.TEXTS),
+    api.Parameter("where", "Of a product: among users with PART=VALUE.", api.TEXTS),
     api.Parameter("k", "How many (`top`).", api.WHOLE),
     api.Parameter("value", "A value; of a product PART=VALUE for each part.", api.TEXTS),
     api.Parameter("q", "Between 0 and 1 (`quantile`).", api.NUMBER),
@@ -333,13 +333,13 @@ def get_answers(call: Call) -> Document:
 
 
 def _make_question(call: Call, question: str, level: float) -> Callable[[Release], list[Row]]:
-    part, given = call.text("part"), call.texts("given")
+    part, where = call.text("part"), call.texts("where")
     if question not in BETWEEN:
         words = [question, *(text for name in WORDS[question] for text in call.texts(name))]
         if len(words) - 1 < (len(WORDS[question]) if question != "count" else 0):
             raise Problem(422, f"`{question}` needs {' and '.join(WORDS[question])}.")
         ask = asked(words, level)
-        return lambda release: ask(narrowed(release, part, given))
+        return lambda release: ask(narrowed(release, part, where))
     beside, stream = call.text("beside"), call.text("beside-stream") or call.stream
     if beside is None:
         raise Problem(422, f"`{question}` needs `beside`: the slot of the other release.")
@@ -347,7 +347,7 @@ def _make_question(call: Call, question: str, level: float) -> Callable[[Release
         raise Problem(404, "there is no such stream.")
     with call.service.reading.releases(stream) as releases:
         other = find_release(releases, beside)
-    return lambda release: between(question, narrowed(release, part, given), narrowed(other, part, given), level)
+    return lambda release: between(question, narrowed(release, part, where), narrowed(other, part, where), level)
 
 
 def _plain(row: Row) -> dict[str, object]:

@@ -82,15 +82,17 @@ def meant(domain: Domain, texts: Sequence[str]) -> object:
     return _number(texts[0], "value") if isinstance(domain, Bins) else texts[0]
 
 
-def narrowed(release: Release, part: str | None, given: Sequence[str]) -> Distribution:
-    """The release, or one part of it, among those with some value."""
+def narrowed(release: Release, part: str | None, where: Sequence[str]) -> Distribution:
+    """The release, or one part of it, among those with some values: PART=VALUE, of one part any of several."""
     found: Distribution = release
     if part is not None and not isinstance(release.domain, Product):
         raise OptionError("this question needs a Product domain.")
-    if given:
-        domain, named = release.domain, dict(text.partition("=")[::2] for text in given)
-        parts = domain.parts if isinstance(domain, Product) else {}
-        found = found.conditional(**{n: meant(parts[n], [text]) if n in parts else text for n, text in named.items()})
+    if where:
+        parts = release.domain.parts if isinstance(release.domain, Product) else {}
+        named: dict[str, list[object]] = {}
+        for name, _, text in (each.partition("=") for each in where):
+            named.setdefault(name, []).append(meant(parts[name], [text]) if name in parts else text)
+        found = found.where(**named)
     return found.marginal(part) if part is not None and isinstance(found.domain, Product) else found
 
 

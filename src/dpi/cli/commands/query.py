@@ -54,8 +54,8 @@ def query(
     begin: Begin = None,
     end: End = None,
     part: Annotated[str | None, Setting("NAME", "Of a product: ask about this part alone.")] = None,
-    given: Annotated[
-        list[str] | None, Setting("PART=VALUE", "Of a product: among those with this value. May be repeated.")
+    where: Annotated[
+        list[str] | None, Setting("PART=VALUE", "Of a product: among users with this value. Repeat it for others.")
     ] = None,
     alerts: Annotated[bool, Setting("", "Instead: values whose share moved as it hardly ever does.")] = False,
     follow: Annotated[bool, Setting("", "With --alerts: go on, and print them as slots are released.")] = False,
@@ -78,7 +78,7 @@ def query(
       dpi query visits.db probability DE --slot 2026-01-01T12:30
       dpi query visits.db count DE --from 2026-01-01 --to 2026-01-02
       dpi query ages.db quantile 0.5 --json
-      dpi query pairs.db top 3 --part country --given age=30
+      dpi query pairs.db top 3 --part country --where age=30
       dpi query visits.db --alerts --from 2026-01-20 --config share=0.01
       dpi query visits.db --alerts --follow --json
     """
@@ -94,7 +94,7 @@ def query(
             releases = list(stored.between(begin, end))
         else:
             releases = [stored.newest if slot == "last" else stored.at(_number(stored, slot))]
-        found = ask_all(lambda release: ask(narrowed(release, part, given or [])), releases)
+        found = ask_all(lambda release: ask(narrowed(release, part, where or [])), releases)
     words, answers = " ".join(question or []), found.answers
     if json:
         document(
