@@ -104,6 +104,8 @@ def test_two_views_of_one_chain_are_found(cli, visits, witnesses):
         ((200, "— witness.example/a AAAAAAA=\n"), "holds no signature of its key"),
         ((409, "9999999\n"), "cosigned another chain"),
         ((409, "three\n"), "cosigned another chain"),
+        ((409, "9" * 5000 + "\n"), "cosigned another chain"),
+        ((200, "— witness.example/a " + "A" * 200_000), "holds no signature of its key"),
         ((500, "SECRET"), "it answered 500"),
         ((302, ""), "it answered 302"),
     ],

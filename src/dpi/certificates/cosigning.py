@@ -11,6 +11,7 @@ sent, the caller decides; let it be a public clock, as `cron` is, and not the en
 from __future__ import annotations
 
 import base64
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -54,7 +55,7 @@ def ask(witness: Cosigner, checkpoint: Checkpoint, leaves: Sequence[bytes], old:
     `old` is the size that the witness is thought to have seen; where it is another one, it says so and is asked again.
     """
     status, answer = _post(witness, _request(checkpoint, leaves, old))
-    if status == 409 and answer.strip().isdecimal() and int(answer) <= checkpoint.size:
+    if status == 409 and re.fullmatch(r"[0-9]{1,18}\n", answer) and int(answer) <= checkpoint.size:
         status, answer = _post(witness, _request(checkpoint, leaves, int(answer)))
     if status != 200:
         raise StateError(f"{witness.key.name} did not cosign: {REFUSED.get(status, f'it answered {status}')}.")
