@@ -3,10 +3,13 @@
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tlog_scales.signing import Vkey
 from tlog_scales.tlog import Checkpoint as TheirCheckpoint
 
 from dpi.certificates.notes import COSIGNED, Checkpoint, NoteKey, log_key, signatures_in
+from dpi.certificates.policy import Policy
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError
 from public_checkpoint import LOG, PUBLIC, WITNESSES
@@ -118,3 +121,24 @@ def test_an_answer_is_lines_of_signatures():
     for text in ("", "\n", "OK\n", lines[:-1], lines + "x\n"):
         with pytest.raises(OptionError):
             signatures_in(text)
+
+
+PIECES = st.sampled_from(
+    [*PUBLIC.splitlines(keepends=True), "\n", "— ", "+", " ", "x", LOG, *WITNESSES, "old 0\n", "\r", "\0"]
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join))
+def test_any_text_is_read_or_refused_in_a_sentence(text):
+    """Whatever a file or a witness says: a checkpoint that is written as it was read, or an error of this program."""
+    for read in (Checkpoint.from_note, NoteKey.from_text, signatures_in, Policy.from_text):
+        try:
+            found = read(text)
+        except OptionError:
+            continue
+        if isinstance(found, Checkpoint):
+            assert found.note == text
+            assert found.size >= 0
+            assert len(found.root) == 32
+        if isinstance(found, NoteKey):
+            assert found.text == text

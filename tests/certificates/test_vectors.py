@@ -6,11 +6,12 @@ import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import dpi
-from dpi.certificates.chain import Link
+from dpi.certificates.chain import Link, canonical
 from dpi.certificates.signature import Verifier
 from dpi.store.export import export
 from dpi.verification._store import read_chain
@@ -101,6 +102,54 @@ def test_the_second_verifier_reads_an_export(tmp_path):
     command = [node, program, tmp_path / "chain.json", tmp_path / "public.pem"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "4 entries: the chain is whole and signed with this key.\n"
+
+
+def values(random, depth=3):
+    """JSON values of all kinds: odd numbers, odd letters, nested."""
+    kinds = "integer float text none" + (" list object" if depth else "")
+    match random.choice(kinds.split()):
+        case "integer":
+            return random.choice([0, -1, 7, 2**40, 2**53 + 1, -(10**30), random.getrandbits(60)])
+        case "float":
+            return random.choice(
+                [0.0, -0.0, 1e16, 1e-5, 0.1, 1e22, 5e-324, 1.5e300, random.uniform(-1, 1), random.gauss(0, 1e9)]
+            )
+        case "text":
+            return "".join(random.choices('aä"\\/\n\t\x00\x1f\x7f\u2028\U0001f600\ud7ff\uffff ', k=random.randrange(6)))
+        case "list":
+            return [values(random, depth - 1) for _ in range(random.randrange(4))]
+        case "object":
+            names = sorted({str(values(random, 0)) for _ in range(4)})
+            return {name: values(random, depth - 1) for name in names}
+    return random.choice([None, True, False])
+
+
+def test_canonical_means_the_same_in_both_languages(tmp_path):
+    """What Python writes JavaScript takes; written in any other way, it does not."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no `node`: install Node.js 20 or later to run the second verifier")
+    random = Random(7)
+    facts = [
+        {"kind": values(random), "ä": values(random), "\U0001f600": 1, "\uffff": values(random)} for _ in range(400)
+    ]
+    right = [canonical(each) for each in facts]
+    others = [json.dumps(each, **options) for each in facts for options in ({}, {"ensure_ascii": False}, {"indent": 0})]
+    others += [json.dumps(dict(reversed(each.items())), ensure_ascii=False, separators=(",", ":")) for each in facts]
+    wrong = [text for text in others if text not in right]
+    assert len(wrong) > 1000
+    (tmp_path / "texts.json").write_text(json.dumps([right, wrong]))
+    (tmp_path / "run.mjs").write_text(
+        'import { readFileSync } from "node:fs";\n'
+        "const { read } = await import(process.argv[2]);\n"
+        "const taken = (text) => { try { read(text); return true; } catch { return false; } };\n"
+        'const [right, wrong] = JSON.parse(readFileSync(process.argv[3], "utf8"));\n'
+        "console.log(JSON.stringify([right.filter((text) => !taken(text)), wrong.filter(taken)]));\n"
+    )
+    program = ROOT / "examples" / "second_verifier" / "canonical.mjs"
+    command = [node, tmp_path / "run.mjs", program, tmp_path / "texts.json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert json.loads(done.stdout) == [[], []]
 
 
 def test_the_second_verifier_is_small():

@@ -63,6 +63,8 @@ def test_what_analysts_get_is_checked_by_it(cli, witnesses):
     cli(*COSIGN)
     cli("export", "visits.db", "public.db")
     assert cli.json("verify", "public.db", *VERIFY[2:])["whole"] is True
+    cli("keys", "cosign", "public.db", *SIGN, "--checkpoint", "again")
+    assert Path("again").read_text().split("\n\n")[0] == Path("visits.checkpoint").read_text().split("\n\n")[0]
 
 
 def test_an_end_that_was_cut_off_is_found(cli, visits, witnesses):
