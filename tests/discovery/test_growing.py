@@ -1,6 +1,7 @@
 """A stream whose domain grows: what one user can lose, what enters and leaves, and what a flood takes."""
 
 import tracemalloc
+from dataclasses import replace
 from fractions import Fraction
 from unittest import mock
 
@@ -18,6 +19,7 @@ from dpi.exact.integers import GRAINS
 from dpi.mechanism import base, sparse
 from dpi.mechanism.discovering import FAILURE, LONG, Discovering
 from dpi.noise import UnsafeSeededSource
+from dpi.stream.driver import Driver
 from dpi.stream.texts import MOST_TEXTS, SeenTexts
 from dpi.verification import verify
 
@@ -182,6 +184,32 @@ def test_played_from_a_table_it_goes_on_after_a_stop(tmp_path):
     with dpi.open_store(path) as store:
         assert verify(store).problems == ()
         assert verify(store).spent[""] <= 4
+
+
+def test_what_is_remembered_is_stored_bit_by_bit():
+    """A state is read again as it was; a damaged one, or one of another domain, is refused."""
+    mechanism, domain = Discovering(dpi.Boosted()), Discovered(TEXTS, ["a"])
+    state = replace(mechanism.initial(domain), found=("b", "ccc"), quiet={"a": 3})
+    data = mechanism.to_bytes(state)
+    again = mechanism.from_bytes(domain, data)
+    assert mechanism.to_bytes(again) == data
+    assert (again.found, again.quiet, again.values) == (state.found, state.quiet, state.values)
+    for damaged in (b"", b"[1]" + data, data[:40], data.replace(b'"ccc"', b"7"), data.replace(b"3", b"x", 1)):
+        with pytest.raises(dpi.StateError):
+            mechanism.from_bytes(domain, damaged)
+    with pytest.raises(dpi.StateError):
+        mechanism.from_bytes(dpi.Categories(["a"]), data)
+
+
+def test_interrupted_before_a_value_was_listed(monkeypatch):
+    """Killed between a release and the entry of the values that it found: the next to open the store enters them."""
+    store, budget = dpi.MemoryStore(secret=KEY), dpi.Ledger(per_slot="0.9", policy=dpi.spend_first)
+    stream = opened(store=store, budget=budget)
+    with monkeypatch.context() as patched:
+        patched.setattr(Driver, "_refine", lambda *_: None)
+        stream.release(range(300), ["abc"] * 300)
+    assert stream.domain.values == []
+    assert opened(store=store, budget=budget).domain.values == ["abc"]
 
 
 def test_a_domain_that_grows_is_written_and_read():
