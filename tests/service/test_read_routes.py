@@ -297,3 +297,25 @@ def test_connections_that_fail_or_are_let_go_are_closed(tmp_path):
         for each in (failed, kept):
             with pytest.raises(Exception, match="closed"):
                 each.head()
+
+
+def test_amounts_are_summed_over_batches_and_grids(tmp_path):
+    """Batches of a slot are added up by user; the grid moves, and answers, pictures and a restart go along with it."""
+    amounts = settings(domain=dpi.Amounts("0.01"), epsilon="20")
+    with running(tmp_path, amounts) as found:
+        for slot in range(3):
+            for batch in range(2):
+                found.clock.now = MOMENT + round((10 * slot + 2 + batch) * 1e6)
+                rows = [(f"{slot}-{n}", 10 * slot + 1, "12.50") for n in range(300)]
+                assert found.send(rows, 2 * slot + batch).status_code == 200
+            found.set(10 * slot + 11)
+        path = "/v1/streams/visits"
+        found.set(32)
+        median = get(found, f"{path}/answers/median", slot=FIRST + 2).json()["answers"][0]["rows"][0]
+        assert median["lower"] <= 25 <= median["upper"] <= 100
+        total = get(found, f"{path}/answers/sum", slot=FIRST + 2).json()["answers"][0]["rows"][0]
+        assert total["lower"] <= 7500 <= total["upper"]
+        assert get(found, f"{path}/picture", slot=FIRST + 2).json()["domain"]["size"] < 34
+        grid = found.service.closing.streams["visits"].domain
+    with running(tmp_path, amounts, now=MOMENT + 35_000_000) as found:
+        assert found.service.closing.streams["visits"].domain == grid
