@@ -152,15 +152,30 @@ def test_totals_are_for_amounts_alone():
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 2**32))
 def test_intervals_hold_the_width_of_the_bins(seed):
-    """Without noise to speak of, sum, mean and quantiles of the clipped sums are in their intervals, always."""
+    """Where noise is next to nothing beside the bins, sum, mean and quantiles of the clipped sums are inside, always.
+
+    On the first grid, of a cap of millions, even a hundredth of a user counts: there quantiles alone are asked for.
+    """
     chance = np.random.default_rng(seed)
-    stream = dpi.Stream(domain=dpi.Amounts("0.01"), epsilon=1000, budget=dpi.Ledger(per_slot=300))
-    for _ in range(3):
+    stream = opened(seed=seed, slot=None, start=None, epsilon=1000, budget=dpi.Ledger(per_slot=300))
+    for slot in range(3):
         domain, amounts = stream.domain, chance.lognormal(2, 1.5, 500).round(2)
         release = stream.release(np.arange(500), amounts)
         clipped = np.clip(amounts, domain.edges[0], domain.edges[-1])
-        answers = {release.sum(): clipped.sum(), release.mean(): clipped.mean(), release.median(): np.median(clipped)}
-        answers |= {release.quantile(q): np.quantile(clipped, q, method="inverted_cdf") for q in (0.1, 0.9, 0.99)}
+        answers = {release.quantile(q): np.quantile(clipped, q, method="inverted_cdf") for q in (0.1, 0.5, 0.9, 0.99)}
+        if slot > 0:
+            answers |= {release.sum(): clipped.sum(), release.mean(): clipped.mean()}
         for answer, truth in answers.items():
             lower, upper = answer.interval()
             assert lower - 0.01 <= truth <= upper + 0.01
+
+
+def test_the_first_total_is_no_nonsense():
+    """On the first grid, whose cap is millions, empty levels far out are not taken for users (100 runs of noise)."""
+    amounts = np.random.default_rng(5).lognormal(3, 1, 1500).round(2)
+    for seed in range(100):
+        release = opened(seed=seed, slot=None, start=None).release(np.arange(1500), amounts)
+        assert 0.5 < release.mean().value / amounts.mean() < 2
+        lower, upper = release.mean().interval()
+        assert lower <= release.mean().value <= upper
+        assert lower <= amounts.mean() <= upper

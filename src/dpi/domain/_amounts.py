@@ -34,6 +34,10 @@ SPLIT = 0.25
 """A bin of a level is halved above this share; two are one again below half of it. Source: 0.1 to 0.25, as above."""
 SIGNIFICANT, KEPT = 2.0, 1.0
 """Deviations above zero from which a level is opened, and below which it is closed. Source: 1.7 to 3, as above."""
+FIRST = 4.0
+"""The same on a grid of all levels, of which noise would open one that nobody is in. Source: 2 and 4, as above."""
+FLOOR = 0.001
+"""Of an even share: so much an estimator leaves in a bin that it knows to be empty. It is nobody. Source: measured."""
 LOW = 0.05
 """Levels of less than half this share of a side become one bin, which is cut again above it. Source: as above."""
 
@@ -74,10 +78,11 @@ class Side:
         `share` and `variance` are those of everything below the first level, of each level, and of all beyond the cap.
         """
         deviation = np.sqrt(variance)
-        opened = np.flatnonzero(share[1:] > SIGNIFICANT * deviation[1:])
-        if not opened.size and not share[0] > SIGNIFICANT * deviation[0]:
+        bar, least = (FIRST, FIRST) if len(self.depths) == LEVELS else (SIGNIFICANT, KEPT)
+        opened = np.flatnonzero(share[1:] > bar * deviation[1:])
+        if not opened.size and not share[0] > bar * deviation[0]:
             return None
-        kept = np.flatnonzero(share[1:-1] > (KEPT if len(self.depths) < LEVELS else SIGNIFICANT) * deviation[1:-1])
+        kept = np.flatnonzero(share[1:-1] > least * deviation[1:-1])
         last = min(self.first + int(max(opened.max(initial=-1), kept.max(initial=-1))) + 1, LEVELS)
         whole, below, first = float(share[: last - self.first + 1].sum()), float(share[0]), self.first
         if first > 0 and below > LOW * whole and below > SIGNIFICANT * deviation[0]:
@@ -172,6 +177,14 @@ class Amounts(Bins):
         inner[self.cuts[:-1] == -1] = -1.0
         return np.concatenate(([self.edges[0]], inner * float(self.step), [self.edges[-1]]))
 
+    def likely(self, pdf: Floats, variance: Floats) -> Floats:
+        """Return the middles, cut to the cap that this release itself gives reason for.
+
+        Beyond it an estimate is not significant. On the first grid it would be nobody's, and millions.
+        """
+        edges = self.refined(pdf, variance).edges
+        return np.clip(self.middles, edges[0], edges[-1])
+
     def refined(self, pdf: Floats, variance: Floats) -> Self:
         """Return the domain of the next slot, from what was released of this one: a pure function of public numbers.
 
@@ -179,6 +192,7 @@ class Amounts(Bins):
         is closed if its share is not, and halved where many users are. If no level is significant, nothing changes.
         """
         zero, deep = int(np.searchsorted(self.cuts, 0)) + 1, variance.astype(np.float64)
+        pdf = np.maximum(pdf - FLOOR / self.size, 0)
         found = []
         for side, shares, doubts in (
             (self.plus, pdf[zero:], deep[zero:]),

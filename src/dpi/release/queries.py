@@ -95,7 +95,7 @@ class Binned(Answer):
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """From the lowest to the highest end of both: it holds wherever in their bins numbers lie."""
-        ends = (*self.low.interval(level), *self.high.interval(level))
+        ends = (self.value, *self.low.interval(level), *self.high.interval(level))
         return min(ends), max(ends)
 
 
@@ -177,7 +177,8 @@ class Distribution:
         nobody: an empty bin far out has a positive estimate, which counts much.
         """
         lower, upper = _ends(self.domain)
-        middle, low, high = (self._linear(at) for at in (_middles(self.domain), lower, upper))
+        likely = _ordered(self.domain).likely(self.pdf, self.variance)
+        middle, low, high = (self._linear(at) for at in (likely, lower, upper))
         prior = self._skews() * self.pdf
         down = float(prior @ np.maximum(lower - middle.value, 0))
         up = float(prior @ np.maximum(middle.value - upper, 0))
@@ -338,11 +339,15 @@ class Distribution:
             raise OptionError("the two releases must have the same domain.")
 
 
-def _edges(domain: Domain) -> Floats:
-    """Left and right ends of all bins; the outer ones are as wide as their neighbours."""
+def _ordered(domain: Domain) -> Bins:
     if not isinstance(domain, Bins):
         raise OptionError("this question needs an ordered domain (Bins).")
-    edges = domain.edges
+    return domain
+
+
+def _edges(domain: Domain) -> Floats:
+    """Left and right ends of all bins; the outer ones are as wide as their neighbours."""
+    edges = _ordered(domain).edges
     first = edges[1] - edges[0] if edges.size > 1 else 1.0
     last = edges[-1] - edges[-2] if edges.size > 1 else 1.0
     return np.concatenate(([edges[0] - first], edges, [edges[-1] + last]))
@@ -350,9 +355,7 @@ def _edges(domain: Domain) -> Floats:
 
 def _middles(domain: Domain) -> Floats:
     """The middle of each bin; the outer bins at their edge."""
-    if not isinstance(domain, Bins):
-        raise OptionError("this question needs an ordered domain (Bins).")
-    return domain.middles
+    return _ordered(domain).middles
 
 
 def _ends(domain: Domain) -> tuple[Floats, Floats]:
