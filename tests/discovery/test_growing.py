@@ -141,7 +141,7 @@ def test_false_values_are_as_rare_as_promised():
 
 
 def test_a_flood_of_texts_takes_little_memory():
-    """A million different texts of one user in one slot: what is held of a batch afterwards is a few texts."""
+    """200,000 different texts of one user in one slot: what is held of a batch afterwards is a few texts."""
     seen, batch = SeenTexts(dpi.Texts(16)), SeenTexts(dpi.Texts(16))
     size = 200_000
     rows = Rows.of(["me"] * size, batch.encode([f"x{n}" for n in range(size)]), KEY)

@@ -29,7 +29,7 @@ LEVELS = 15
 PLUS, MINUS, ZERO = range(3)
 """Codes of rows: the steps of a row above zero, below zero, or one event of zero."""
 DEEPEST = 2
-"""A level has at most 2^2 bins. Source: one and two halvings were compared on two streams (`benchmarks/amounts.py`)."""
+"""A level has at most 2^2 bins. Source: one and two halvings, on the two streams of `benchmarks/amounts.py`."""
 SPLIT = 0.25
 """A bin of a level is halved above this share; two are one again below half of it. Source: 0.1 to 0.25, as above."""
 SIGNIFICANT, KEPT = 2.0, 1.0
