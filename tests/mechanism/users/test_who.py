@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 from clocked_users import play
 from dpi.mechanism.users import _ensemble as ensemble
 from dpi.mechanism.users import _who as who
-from dpi.mechanism.users._types import HAZARD, TYPES, by_type
+from dpi.mechanism.users._types import HAZARD, STOCK, TYPES, by_type
 
 BINS = 4
 
@@ -96,23 +96,34 @@ def test_totals_lie_in_their_intervals():
 
 def test_nobody_is_lost_between_classes():
     """Whoever pays goes on: of one type, users of all classes together leave by its hazard alone."""
-    expected, entered = np.zeros(TYPES), 0.0
-    before = who.Who.begun(9)
+    expected, before = np.zeros(TYPES), who.Who.begun(9)
     for state, _ in play(list(visits(30, 800, 0.8, passing=50)), BINS):
         everybody = by_type(state.who.users.sum((0, 1)))
-        entered = float(everybody[0])  # of the type that comes once only newcomers of this slot are left
+        if before.slots:
+            entered = np.full(TYPES, state.who.arrivals)
+        else:  # those who are there, met or not; and who comes once
+            entered = state.who.first[0] * np.r_[1.0, by_type(STOCK)[1:]]
         expected = expected * (1 - HAZARD) + entered
         assert everybody == pytest.approx(expected, rel=1e-9)
         assert (state.who.left <= state.who.users + 1e-9).all()
         assert state.who.slots == before.slots + 1
         before = state.who
-    assert entered > 0
+    assert before.arrivals > 0
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.6])
+def test_newcomers_who_become_fewer_tell_who_was_not_met(rate):
+    """800 users who stay, of whom a part comes: nobody arrives, and how many come is said within a tenth."""
+    drawn = list(visits(40, 800, rate))
+    *_, (state, estimate) = play(drawn, BINS)
+    assert state.who.arrivals < 0.05 * 800 * rate
+    assert abs(estimate.total - 800 * rate) < 0.1 * 800 * rate
 
 
 def test_weights_are_shares_of_types():
     """Of every member and cohort: nothing negative, a sum of one; and so are the types of each class."""
     *_, (state, _) = play(list(visits(40, 800, 0.8, passing=100)), BINS)
-    weights = state.who.ensemble.weights.reshape(ensemble.MEMBERS, -1, TYPES)
+    weights = state.who.ensemble.weights[:, 1:].reshape(ensemble.MEMBERS, -1, TYPES)
     assert (weights >= 0).all()
     assert weights.sum(2) == pytest.approx(np.ones(weights.shape[:2]), abs=1e-2)
     assert state.who.types.sum(1) == pytest.approx(np.ones(9))
@@ -147,11 +158,11 @@ def test_evidence_is_forgotten_by_as_much_as_is_heard_anew():
     """A total that drowns in noise leaves what was known as it was; a clear one takes three thousandths of it away."""
     *_, (state, _) = play(list(visits(20, 800, 0.8)), BINS)
     known = state.who.ensemble
-    row = np.zeros(known.weights.shape[1])
+    row = np.zeros(known.weights.shape[1] - 1)  # all but arrivals
     row[1] = 1.0
     said = known.everyone @ row + 1.0
     for variance, left in ((1e12, 1.0), (1e-6, ensemble.MEMORY)):
         regression = ensemble.Regression(known, np.random.default_rng(1))
         regression.tell(row, 1.0, variance, said, (variance, 0.0, 0.0))
         found = regression.sealed().information
-        assert found[2:, 2:] == pytest.approx(left * known.information[2:, 2:], rel=1e-9)
+        assert found[3:, 3:] == pytest.approx(left * known.information[3:, 3:], rel=1e-9)

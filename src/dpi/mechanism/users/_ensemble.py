@@ -6,8 +6,12 @@ uncertainty is that of an ensemble: every member is fitted to sums with other no
 optimise). Members belong to three hypotheses, weighted by evidence: cohorts are alike, cohorts differ, nobody returns
 of those who came after the first slot.
 
-*A population is as large as what it lives of*: newcomers, times how long their types stay, make up about the number
-that was met in the first slot. Without it, types that hardly pay any more could be as many as one likes.
+*Who has not been met yet.* Where users are there before the first slot, those who come rarely are met one after the
+other. How fast newcomers become fewer says how often they all come, and it is measured better than anything else. The
+rest of the newcomers *arrive*: a number that walks.
+
+*A population is as large as what it lives of*, if cohorts are alike: newcomers, times how long their types stay, make
+up about the number that was met in the first slot. Where cohorts differ a stream may grow.
 
 Sees totals after noise; no histogram, no user.
 """
@@ -51,6 +55,9 @@ MEMORY = 0.997
 is forgotten. Source: a prior."""
 LONGEST = 500.0
 """No user counts for more slots than these. Source: a prior."""
+WALK, SURE_OF_ARRIVALS = 0.1, 0.3
+"""Relative step of the number of those who arrive, in a slot, and the precision of what it is presumed to be: anything
+up to the number of the first slot's users. Source: a prior; the middle one of `_level.STEPS`."""
 SURE = 1e5
 """Precision with which weights of a cohort sum to one. Source: by definition."""
 
@@ -67,7 +74,10 @@ _EVEN[:2] *= 2  # the mean over the members of each hypothesis
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """What is known of the weights, which are (members, cohorts · types)."""
+    """What is known of the weights, which are (members, 1 + cohorts · types).
+
+    The first one is the number of those who arrive in a slot, as a part of the first slot's users.
+    """
 
     turn: int
     """Who is fitted next."""
@@ -82,20 +92,21 @@ class Ensemble:
     @classmethod
     def begun(cls) -> Ensemble:
         """Before there are cohorts."""
-        nothing = np.zeros((MEMBERS, 0))
-        return cls(0, np.zeros((0, 0)), nothing, nothing, nothing, HYPOTHESES)
+        arrivals = ((np.arange(MEMBERS) * 5 % MEMBERS + 0.5) / MEMBERS)[:, None]
+        return cls(0, np.zeros((1, 1)), np.zeros((MEMBERS, 1)), arrivals, arrivals, HYPOTHESES)
 
     @property
     def cohorts(self) -> int:
         """How many there are."""
-        return int(self.weights.shape[1]) // TYPES
+        return (int(self.weights.shape[1]) - 1) // TYPES
 
     @property
     def everyone(self) -> Floats:
         """Weights of the members, and once more if nobody returns of those who came after the first slot."""
-        nobody = np.zeros_like(self.weights)
-        nobody[:, TYPES::TYPES], nobody[:, :TYPES] = 1.0, self.weights[:, :TYPES]
-        return np.concatenate([self.weights, nobody])
+        weights = self.weights[:, 1:]
+        nobody = np.zeros_like(weights)
+        nobody[:, TYPES::TYPES], nobody[:, :TYPES] = 1.0, weights[:, :TYPES]
+        return np.concatenate([weights, nobody])
 
     @property
     def shares(self) -> Floats:
@@ -118,8 +129,9 @@ class Ensemble:
         )
 
     def _joined(self, last: float) -> Ensemble:
-        sums = np.eye(2 * TYPES)[np.r_[: 2 * TYPES, TYPES : 2 * TYPES]]
-        means = sums * np.repeat([1.0, 1 - last, last], TYPES)[:, None]
+        both = 1 + 2 * TYPES
+        sums = np.eye(both)[np.r_[:both, 1 + TYPES : both]]
+        means = sums * np.r_[1.0, np.repeat([1.0, 1 - last, last], TYPES)][:, None]
         return replace(
             self,
             information=sums.T @ self.information @ sums,
@@ -150,10 +162,30 @@ class Regression:
         wide = noise + _EVEN @ said**2 - mean**2 + common * mean**2 + chance * np.minimum(mean / expected, 1.0)
         self._log -= 0.5 * (np.minimum((paid - mean) ** 2 / wide, 25.0) + np.log(wide))
         kept = 1 - (1 - MEMORY) * -float(np.expm1(-0.5 * expected**2 / variance))  # by as much as is heard anew
-        self._information = kept * self._information + np.outer(row, row / variance)
-        told = paid + variance**0.5 * np.r_[0.0, 0.0, self._random.normal(size=MEMBERS - 2)]
-        self._evidence = kept * self._evidence + told[:, None] * (row / variance)
-        self._surprised |= (told - said[:MEMBERS]) ** 2 > SURPRISE * variance
+        self._information, self._evidence = kept * self._information, kept * self._evidence
+        self._add(np.r_[0.0, row], paid, variance, said[:MEMBERS])
+
+    def tell_newcomers(self, row: Floats, new: float, variance: float, common: float, usual: float) -> None:
+        """Newcomers, as a part of the first slot's users: a `row` of those who are met late, and those who arrive.
+
+        Arrivals, `usual` of late, walk; what was known of them is known less. A crowd that nobody foresaw counts as at
+        most three deviations.
+        """
+        column = self._information[:, 0]
+        lost = column / (1 / (WALK * max(usual, 0.01)) ** 2 + column[0])
+        self._information = self._information - np.outer(column, lost)
+        self._evidence = self._evidence - self._evidence[:, :1] * lost
+        row = np.r_[1.0, row]
+        said = self.ensemble.weights @ row
+        expected = float(said.mean())
+        self._add(row, new, variance + common * expected**2 + ((new - expected) / 3) ** 2, said)
+
+    def _add(self, row: Floats, told: float, variance: float, said: Floats) -> None:
+        """A row of the regression: every member hears it with noise of its own, but for two."""
+        self._information = self._information + np.outer(row, row / variance)
+        heard = told + variance**0.5 * np.r_[0.0, 0.0, self._random.normal(size=MEMBERS - 2)]
+        self._evidence = self._evidence + heard[:, None] * (row / variance)
+        self._surprised |= (heard - said) ** 2 > SURPRISE * variance
 
     def weigh(self) -> None:
         """Hypotheses, after all was told."""
@@ -163,16 +195,17 @@ class Regression:
     def solve(self, usual: float, first: Floats) -> None:
         """Weights of members that were surprised, and of the next in turn; newcomers are `usual`, at first `first`."""
         known = self.ensemble
-        pull = np.repeat(PULL[: known.cohorts], TYPES)
-        matrix = self._information + np.diag(pull)
-        target = self._evidence + pull * known.prior + SURE
-        for cohort in range(known.cohorts):
-            here = slice(cohort * TYPES, (cohort + 1) * TYPES)
-            matrix[here, here] += SURE
-            if cohort:
-                _keep_size(matrix[here, here], target[:, here], max(usual, 1e-3), first)
-        matrices = [_tie(matrix, known.weights[hypothesis::2].mean(0), TIES[hypothesis]) for hypothesis in (0, 1)]
         self._surprised[(known.turn + np.arange(TURNS)) % MEMBERS] = True
+        pull = np.r_[SURE_OF_ARRIVALS, np.repeat(PULL[: known.cohorts], TYPES)]
+        matrix = self._information + np.diag(pull)
+        target = self._evidence + pull * known.prior
+        target[:, 1:] += SURE
+        cohorts = [slice(at, at + TYPES) for at in range(1, pull.size, TYPES)]
+        for here in cohorts:
+            matrix[here, here] += SURE
+        matrices = [_tie(matrix, known.weights[hypothesis::2].mean(0), TIES[hypothesis]) for hypothesis in (0, 1)]
+        for here in cohorts[1:]:
+            _keep_size(matrices[ALIKE][here, here], target[ALIKE::2, here], max(usual, 1e-3), first)
         weights = known.weights.copy()
         for member in np.flatnonzero(self._surprised).tolist():
             weights[member] = solve_positive(matrices[member % 2], target[member], weights[member])
@@ -198,8 +231,8 @@ def _keep_size(matrix: Floats, target: Floats, new: float, first: Floats) -> Non
 def _tie(matrix: Floats, usual: Floats, changes: tuple[float, float]) -> Floats:
     """Weights of a type in cohorts that follow each other are about the same."""
     tied = matrix.copy()
-    for after in range(1, usual.size // TYPES):
-        here = np.arange(after * TYPES, (after + 1) * TYPES)
+    for after in range(1, (usual.size - 1) // TYPES):
+        here = 1 + np.arange(after * TYPES, (after + 1) * TYPES)
         before = here - TYPES
         part, floor = FIRST_TIE if after == 1 else changes
         tie = 1 / (part * np.maximum(0.5 * (usual[here] + usual[before]), 0.0) + floor)

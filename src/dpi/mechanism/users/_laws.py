@@ -1,10 +1,11 @@
 """What users do: the laws of users by how often they have paid, filtered together.
 
-A *law* is the PDF of the active users of some classes: newcomers, class 1, class 2, classes 3 to 5, and the rest
+A *law* is the PDF of the active users of some classes: newcomers, classes 1, 2 and 3, classes 4 and 5, and the rest
 (`BANDS`). In every bin the levels of all laws are jointly Gaussian, so that what one law is measured to do says of the
 others what it can. A hypothesis says how laws move: by which step of a slot (`DRIFTS`), and what happens when somebody
-pays and moves up a class (`KINDS`): the laws stay with the classes, or move with the people, or move with people who
-repeat their own visits. Hypotheses are weighted by the evidence of the counts, apart for each histogram.
+pays and moves up a class (`KINDS`): laws stay with the classes, and each walks by itself; or they move with people, who
+repeat their own visits and change together. Hypotheses are weighted by the evidence of the counts, apart for each
+histogram.
 
 A histogram is a sum over bins b of what its users pay: Y_b = Σ_d h_d·x_bd + (what these users do beside their law, of
 variance s·x) + Laplace noise of scale one. Each bin is read under the population of levels (`filtering._population`),
@@ -32,8 +33,6 @@ from dpi.mechanism.users import _counts
 from dpi.mechanism.users._hypotheses import (
     BY_CLASS,
     GROUP_OF_LAW,
-    HABIT,
-    STAY,
     UNIFORM,
     Fitted,
     Hypotheses,
@@ -46,9 +45,9 @@ from dpi.mechanism.users._hypotheses import (
 RESTART, RESTARTED = 0.004, 0.3
 """Prior odds that all bins have moved since the last measurement, and by which part of their levels. Source:
 docs/estimator.md, What was tried; once in some hundred measurements, a hundred slots of the faster walk."""
-OWN = (2.0, 0.3)
-"""Steps that newcomers' law, and every other law, has of its own, as parts of the common one: newcomers are others in
-every slot. Source: by trial, on random worlds and short streams."""
+NEWCOMERS = 2.0
+"""The step that newcomers' law has of its own, as a part of the common one: they are others in every slot. Source: by
+trial, on random worlds and short streams."""
 APART = 1.0
 """Relative deviation of later newcomers' law from that of those who are met in the first slot: they are of another
 kind. Source: a prior; all that is known is the size of levels."""
@@ -173,9 +172,9 @@ class LawFilter:
         """
         before = self._doubt(sizes)
         step = slots * self._model.drift[:, None] ** 2 * np.maximum(self.level, 0.1 / self.bins) ** 2
-        self.covariance += step[..., None, None]
+        self.covariance += (self._model.together**2 * step)[..., None, None]
         for law in range(0 if self._model.alone else self.laws):
-            self.covariance[..., law, law] += OWN[min(law, 1)] ** 2 * step
+            self.covariance[..., law, law] += (self._model.apart if law else NEWCOMERS) ** 2 * step
         if gone is not None:
             self.covariance[..., 0, 0] += (APART * self.level) ** 2
             self.covariance[..., 1, 1] += (SELECTED * gone * self.level) ** 2
@@ -463,19 +462,17 @@ class LawFilter:
             group, before = GROUP_OF_LAW[after], GROUP_OF_LAW[law]
             if group != before:  # they are the same people
                 self.log_weights[group], self.uniform[group] = self.log_weights[before], self.uniform[before]
-        else:
-            moving = self._model.kind != STAY
-            mean, part = self.mean[moving], covariance[moving]
+        habit = self._model.habit
+        mean, part = self.mean[habit], self.covariance[habit]
+        if share < 1:
             mean[..., after] += share * (mean[..., law] - mean[..., after])
             row = (1 - share) * part[..., after, :] + share * part[..., law, :]
             corner = (1 - share) * row[..., after] + share * row[..., law]
             part[..., after, :] = part[..., :, after] = row
             part[..., after, after] = corner + (share * SELECTED * gone * self.level) ** 2
-            self.mean[moving], covariance[moving] = mean, part
         if seen is not None:
-            habit = self._model.kind == HABIT
-            self.mean[habit, :, after] += share / max(users, 1.0) * seen.apart[habit]
-            self.covariance[habit, :, after, after] += (share / max(users, 1.0)) ** 2 * seen.apart_variance[habit]
+            mean[..., after] += share / max(users, 1.0) * seen.apart[habit]
+            part[..., after, after] += (share / max(users, 1.0)) ** 2 * seen.apart_variance[habit]
 
     def groups_of_laws(self) -> Integers:
         """The histogram in which each law is measured."""

@@ -80,6 +80,16 @@ ENTER: Floats = np.isin(np.arange(STATES), FIRST).astype(np.float64)
 """Where a user of each type is met the first time. Source: by definition."""
 
 
+def _stock() -> Floats:
+    """Over time, users of a type are in a state so often; over how often they are active."""
+    often = np.concatenate([np.linalg.matrix_power(move, 1000).mean(0) for move in _moves])
+    return np.asarray(often / np.repeat(np.maximum(LONG_RUN, 1e-9), _sizes) * np.repeat(LONG_RUN > 0, _sizes))
+
+
+STOCK: Floats = _stock()
+"""For every user of a type who is active in a slot: how many there are, in each state; none of those who come once."""
+
+
 def by_type(states: Floats) -> Floats:
     """Sums over the states of each type."""
     return np.asarray(np.add.reduceat(states, FIRST, axis=-1))

@@ -22,7 +22,18 @@ from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.users._ensemble import USUAL, Ensemble, Regression
 from dpi.mechanism.users._level import Level
-from dpi.mechanism.users._types import ENTER, HAZARD, LONG_RUN, NEXT, STATES, TYPES, by_type, more_active
+from dpi.mechanism.users._types import (
+    ACTIVE,
+    ENTER,
+    HAZARD,
+    LONG_RUN,
+    NEXT,
+    STATES,
+    STOCK,
+    TYPES,
+    by_type,
+    more_active,
+)
 
 COHORTS = (0, 1, 4, 16, 64, 256, 1024, 4096)
 """Slots from which users are a cohort of their own. Source: by calculation; each is four times as old as the next."""
@@ -67,13 +78,15 @@ class Who:
 
     slots: int
     users: Floats
-    """If all of a cohort were of one type: users by class, cohort and state."""
+    """If all of a cohort were of one type: users by class, cohort and state; class 0 has not been met yet."""
     left: Floats
     """What they have left together."""
     ensemble: Ensemble
     inflow: Level
     usual: float
-    """Newcomers, smoothed."""
+    """Arrivals, smoothed."""
+    arrivals: float
+    """Newcomers who were not there in the first slot."""
     first: Floats
     """Users of the first slot, and the variance of that."""
     common: Floats
@@ -94,6 +107,7 @@ class Who:
             ensemble=Ensemble.begun(),
             inflow=Level.begun(),
             usual=0.0,
+            arrivals=0.0,
             first=np.zeros(2),
             common=np.zeros(2),
             missed=np.array([2.0, 1.0]),
@@ -122,6 +136,7 @@ class Census:
         self._users, self._left = who.users, who.left
         self._inflow, self._usual, self._first = who.inflow, who.usual, who.first
         self._common, self._missed = who.common, who.missed
+        self._arrivals = who.arrivals
         self.told: Floats = np.zeros(2)
         """How many returned, and how many were expected to, each by how much it told."""
 
@@ -135,6 +150,7 @@ class Census:
             ensemble=self._regression.sealed(),
             inflow=self._inflow,
             usual=self._usual,
+            arrivals=self._arrivals,
             first=self._first,
             common=self._common,
             missed=self._missed,
@@ -145,7 +161,7 @@ class Census:
         weights = self._mean.reshape(-1, TYPES)
         shares = (by_type(self._users) * LONG_RUN * weights).sum(1)
         shares += 1e-9 * USUAL * LONG_RUN  # who returns to a class that should be empty does not come once
-        shares[0] = weights[-1]
+        shares[0] = by_type(self._users[0, 0] * ACTIVE) * weights[0] + (self._arrivals + 1e-9) * weights[-1]
         return np.asarray(shares / shares.sum(1, keepdims=True))
 
     def gone(self) -> Floats:
@@ -176,14 +192,20 @@ class Census:
             self._inflow = self._inflow.after(newcomers.paid / pay, newcomers.variance / pay**2)
         new, doubt = self._inflow.posterior if newcomers is not None else (self._inflow.expected, self._inflow.spread)
         if not self._who.slots:
-            self._usual, self._first = new, np.array([new, newcomers.variance / pay**2 if newcomers else 0.0])
-        else:
-            self._usual += 0.3 * (new - self._usual)
+            self._usual = self._arrivals = new
+            self._first = np.array([new, newcomers.variance / pay**2 if newcomers else 0.0])
+        elif newcomers is not None:
+            each = pay * max(float(self._first[0]), 1.0)  # arrivals are told as parts of the first slot's users
+            row, told = pay / each * self._present[0], (newcomers.paid / each, newcomers.variance / each**2)
+            self._regression.tell_newcomers(row, *told, self._common_variance, pay / each * self._usual)
         heard = self._learn(returned)
         more, unsure = self._share_activity(heard)
-        if returned:
+        if self._who.slots and totals:
             self._regression.solve(self._usual, self._first)
             self._hold()
+        if self._who.slots:
+            self._arrivals = max(new - float(self._present[0] @ self._mean), 0.0)
+            self._usual += 0.3 * (self._arrivals - self._usual)
         sizes = self._number(heard, more, unsure, new, doubt)
         self._move(totals, more, new)
         return sizes
@@ -204,7 +226,7 @@ class Census:
     def _begin_cohort(self) -> None:
         """Users who come from now on; of more than three cohorts the middle ones become one."""
         if self._users.shape[1] == 3:
-            last = float(self._users[:, 2].sum() / max(self._users[:, 1:].sum(), 1e-9))
+            last = float(self._users[1:, 2].sum() / max(self._users[1:, 1:].sum(), 1e-9))
             self._users, self._left = (
                 np.stack([a[:, 0], a[:, 1] + a[:, 2]], axis=1) for a in (self._users, self._left)
             )
@@ -292,19 +314,23 @@ class Census:
         return self._sized(result, new, variance + unheard, tuple(doubts))
 
     def _move(self, totals: Sequence[Total], more: float, new: float) -> None:
-        """Who was active and due pays, and is in the next class."""
+        """Who was active and due pays, and is in the next class. Those who are met were there before, or arrive."""
         active = more_active(self._log_odds + more)
         shares = {int(m): share for total in totals for m, share in zip(total.classes, total.shares, strict=True)}
         users, left, top = self._users.copy(), self._left.copy(), len(self._users) - 1
-        for m in sorted(shares.keys() - {0}, reverse=True):
+        if not self._who.slots:
+            users[0, 0] = left[0, 0] = new * STOCK
+        for m in sorted(shares, reverse=True):
             paid, held = users[m] * active, left[m] * active
             if m < top:
                 users[m] -= paid
                 users[m + 1] += paid
             left[m] -= held
             left[min(m + 1, top)] += held * (1 - shares[m])
-        users[1, -1] += new * ENTER
-        left[1, -1] += new * (1 - shares.get(0, 0.0)) * ENTER
+        arriving = self._arrivals * ENTER if self._who.slots else new * ENTER * (STOCK == 0)
+        if totals:
+            users[1, -1] += arriving
+            left[1, -1] += (1 - shares[0]) * arriving
         self._users, self._left = users, left
 
 
