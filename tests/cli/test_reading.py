@@ -57,6 +57,9 @@ def test_ordered_and_product_domains(cli, visits):
         (["range", "20", "40"], last.range(20, 40)),
         (["sum"], last.sum()),
         (["spread"], last.spread()),
+        (["newcomers"], last.newcomers()),
+        (["returning"], last.returning()),
+        (["reach"], last.reach()),
         (["probability", "25"], last.probability(25)),
     ):
         assert cli.json("query", "ages.db", *question)["answers"][0]["rows"][0]["value"] == answer.value

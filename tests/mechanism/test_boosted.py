@@ -74,7 +74,8 @@ def check(estimate, bins):
 def same(one, other):
     """Whether two estimates agree bit for bit."""
     return all(
-        np.array_equal(getattr(one, f.name), getattr(other, f.name), equal_nan=True) for f in dataclasses.fields(one)
+        np.array_equal(*(np.array(getattr(each, f.name), dtype=float) for each in (one, other)), equal_nan=True)
+        for f in dataclasses.fields(one)
     )
 
 

@@ -78,6 +78,7 @@ QUESTIONS = {
     "probability": ({"value": "home"}, lambda r: [r.probability("home").value]),
     "count": ({"value": "home"}, lambda r: [r.count("home").value]),
     "total": ({}, lambda r: [r.count().value]),
+    "reach": ({}, lambda r: [r.reach().value]),
     "l1": ({"beside": FIRST + 1}, None),
     "kl": ({"beside": FIRST + 1}, None),
     "join-size": ({"beside": FIRST + 1}, None),

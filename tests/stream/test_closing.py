@@ -112,7 +112,7 @@ def test_the_steps_alone_make_the_bytes_of_a_stream(budget) -> None:
         paid = measure(state, clean, offer, slot, source)
         if accounts is not None:
             accounts.apply(charge)
-        made = release_slot(state, paid, opened.guarantee)
+        made = release_slot(state, paid, opened.guarantee, alone=True)
         allocation.observe(made.users, made.bins)
         state = made.state
         release = opened.release(users, ["abc"[code] for code in bins])

@@ -68,12 +68,12 @@ class DiscoveryDriver(Driver):
         if not isinstance(rows, TextRows) or self.accounts is None:
             raise OptionError("values are discovered by dpi.Discovery, which counts texts and keeps accounts.")
         texts, places = rows.seen.numbered(rows.bins)
-        offer, (guarantee, assigned) = self._offered(number), self._promise()
-        self.accounts.assign(assigned)
+        offer, promise = self._offered(number), self._promise()
+        self.accounts.assign(promise.assigned)
         counting = replace(Counting.of(self.state.setting), bins=len(texts) + 1, codes=len(texts) + 1)
         groups = Groups(replace(rows, bins=places, grouped=False), counting.codes)
         grains, charge = weigh(counting, groups, self.accounts, offer, number)
-        return self._pay(TextHistogram(grains[1:], GRAINS, texts=texts), offer, number, charge, guarantee)
+        return self._pay(TextHistogram(grains[1:], GRAINS, texts=texts), offer, number, charge, promise)
 
 
 class TextEngine:

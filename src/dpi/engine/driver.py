@@ -180,11 +180,13 @@ class BucketDriver(Driver):
     def _close(self, number: int, sections: Sequence[Section]) -> Release:
         """Close a slot with sections of files; they are readable as long as this runs."""
         counting, offer, held = Counting.of(self.state.setting), self._offered(number), self._held()
-        ledger, (guarantee, assigned) = None if self._budget is None else self.newest.accounts, self._promise()
+        ledger, promise = None if self._budget is None else self.newest.accounts, self._promise()
         by_class = self._sql.hold_payments(self.newest.name) if offer.groups else {}
         with self.folder.attempt() as attempt:
             work = SlotWork(
-                closing=Closing(counting, offer, number, self._budget, self.newest.epsilon, held.levies, assigned),
+                closing=Closing(
+                    counting, offer, number, self._budget, self.newest.epsilon, held.levies, promise.assigned
+                ),
                 folder=self.folder,
                 attempt=attempt,
                 buckets=self.buckets,
@@ -205,4 +207,4 @@ class BucketDriver(Driver):
             with self.bank.writing():
                 self._sql.pay_runs(paid, ledger, gathered.runs, gathered.payments if offer.groups else None)
                 self.bank.doubt(ledger)
-                return self._publish(paid, guarantee)
+                return self._publish(paid, promise)

@@ -15,7 +15,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,17 @@ class Measurement:
     first group are newcomers, who are due in every slot and can have all of ε left."""
 
 
+class People(NamedTuple):
+    """Active users who are new to the stream, those who returned, and all who ever came: numbers and variances."""
+
+    newcomers: float
+    newcomers_variance: float
+    returning: float
+    returning_variance: float
+    reach: float
+    reach_variance: float
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """A mechanism's view of one slot, made from measurements alone."""
@@ -75,6 +86,10 @@ class Estimate:
     """The share of the estimate that was not measured in this slot, but carried on from earlier ones …"""
     age: float = 0.0
     """… and the mean number of slots since it was."""
+    people: People | None = None
+    """Where users are measured by class, if what newcomers pay is all that they were asked for …"""
+    since: int = 0
+    """… the first slot that was measured: `reach` is of all who came from then on."""
 
 
 class Mechanism(Option, ABC, Generic[State]):

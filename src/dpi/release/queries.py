@@ -24,6 +24,8 @@ from dpi.release.choice import bin_of, check_part, choose
 from dpi.release.interval import LEVEL, LEVEL_TEXT, deviations, interval
 
 Floats = npt.NDArray[np.float64]
+PEOPLE = {f"{name}{kind}" for name in ("newcomers", "returning", "reach") for kind in ("", "_variance")}
+"""What is known of people where newcomers can be told from others."""
 SHOWN = 12
 """How many bins of a card have a row."""
 
@@ -137,6 +139,8 @@ class Distribution:
     variance: Floats
     total: float = math.nan
     total_variance: float = math.nan
+    people: dict[str, float] | None = None
+    """Where newcomers can be told from others: the numbers of `PEOPLE`, for `newcomers`, `returning` and `reach`."""
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of a credible interval of each probability (`dpi.release.interval`)."""
@@ -162,6 +166,18 @@ class Distribution:
         """Return the number of users with one value, or of all users."""
         found = self._times_total(Answer(1.0, 0.0) if value is None else self.probability(value))
         return Count(found.value, found.error)
+
+    def newcomers(self) -> Count:
+        """Return how many of the active users had never come to this stream before."""
+        return self._people("newcomers")
+
+    def returning(self) -> Count:
+        """Return how many of the active users had come to this stream before."""
+        return self._people("returning")
+
+    def reach(self) -> Count:
+        """Return how many users ever came to this stream so far: newcomers of all slots, as they were measured."""
+        return self._people("reach")
 
     def top(self, k: int) -> list[tuple[str, float]]:
         """Return the k most frequent bins with their shares."""
@@ -248,7 +264,7 @@ class Distribution:
         domain = self._product(name)
         others = tuple(i for i, part in enumerate(domain.parts) if part != name)
         pdf, variance = (array.reshape(domain.shape).sum(axis=others) for array in (self.pdf, self.variance))
-        return Distribution(domain.parts[name], pdf, variance, self.total, self.total_variance)
+        return Distribution(domain.parts[name], pdf, variance, self.total, self.total_variance, self.people)
 
     def correlation(self, one: str, other: str) -> Answer:
         """Pearson's correlation of two ordered parts of a product."""
@@ -326,6 +342,14 @@ class Distribution:
             raise OptionError("the total was not measured, so shares cannot be turned into counts.")
         error = math.hypot(share.error * self.total, share.value * math.sqrt(self.total_variance))
         return Answer(share.value * self.total, error)
+
+    def _people(self, name: str) -> Count:
+        if self.people is None:
+            raise OptionError(
+                "newcomers can be told from others only by what they first pay: among all users of a stream that "
+                "measures them by class, that alone has its ε, for ever, and that was never restored."
+            )
+        return Count(self.people[name], math.sqrt(self.people[f"{name}_variance"]))
 
     def _product(self, *names: str) -> Product:
         if not isinstance(self.domain, Product):

@@ -24,7 +24,7 @@ from dpi.errors import NewerVersion, StateError, newer
 from dpi.events.slots import Slots
 from dpi.release.choice import Floats, Values
 from dpi.release.interval import LEVEL, deviations, deviations_of_all, interval
-from dpi.release.queries import Distribution
+from dpi.release.queries import PEOPLE, Distribution
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _VECTORS = ("pdf", "variance", "skew", "accumulated")
 _BY_CLASS = ("carried", "age")
+_OPTIONAL = (*_BY_CLASS, "people")
 MEASURED = 0.5
 """A picture of which at least this part was measured in its slot is drawn as measured; any other is drawn as a gap."""
 
@@ -153,7 +154,7 @@ class Release(Distribution):
         record: dict[str, object] = {"domain": self.domain.digest}
         for name in _names():
             value = self.start_text if name == "start" else getattr(self, name)
-            if value is not None or name not in _BY_CLASS:
+            if value is not None or name not in _OPTIONAL:
                 record[name] = None if isinstance(value, float) and math.isnan(value) else value
         return record
 
@@ -184,6 +185,9 @@ class Release(Distribution):
                 record[name] = vector
             for name in ("total", "total_variance"):
                 record[name] = math.nan if record[name] is None else record[name]
+            people = record.get("people")
+            if people is not None and ({*people} != PEOPLE or {*map(type, people.values())} != {float}):  # type: ignore[misc, attr-defined]
+                raise ValueError("other numbers")
             start = record["start"]
             record["start"] = None if start is None else datetime.fromisoformat(str(start))
             return cls(domain=domain, **record)  # type: ignore[arg-type]
@@ -257,14 +261,17 @@ def to_frame(releases: Iterable[Release]) -> pl.DataFrame:
     numbers = dict.fromkeys(_VECTORS, pl.List(pl.Float64)) | dict.fromkeys(
         ("total", "total_variance", "epsilon", "epsilon_spent", *_BY_CLASS), pl.Float64
     )
-    records = [dict.fromkeys(_BY_CLASS) | record for record in records]  # every row has every column
-    return pl.DataFrame(records, schema_overrides=numbers | {"start": pl.String})
+    records = [dict.fromkeys(_OPTIONAL) | record for record in records]  # every row has every column
+    return pl.DataFrame(records, schema_overrides=numbers | {"start": pl.String, "people": pl.String})
 
 
 def from_frame(frame: pl.DataFrame, *domains: Domain) -> list[Release]:
     """Return the releases of `to_frame`, each of one of these domains: a stream's may have changed."""
     rows: Sequence[dict[str, object]] = frame.to_dicts()
-    return [
-        Release._read(lambda row=row: {**row, "certificate": json.loads(str(row["certificate"]))}, domains)  # type: ignore[misc]
-        for row in rows
-    ]
+    return [Release._read(lambda row=row: row | _loaded(row), domains) for row in rows]  # type: ignore[misc]
+
+
+def _loaded(row: dict[str, object]) -> dict[str, object]:
+    """What a row holds as JSON."""
+    texts = {name: row.get(name) for name in ("certificate", "people")}
+    return {name: json.loads(text) for name, text in texts.items() if isinstance(text, str)}

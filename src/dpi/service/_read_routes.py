@@ -52,8 +52,9 @@ MOST_BINS = 1 << 20  # bins of all releases of one answer; one release is always
 PIECE = 1 << 16
 FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}  # a release never changes
 WORDS: dict[str, tuple[str, ...]] = {
-    "top": ("k",), "probability": ("value",), "count": ("value",), "total": (), "mean": (), "median": (), "sum": (),
-    "spread": (), "quantile": ("q",), "range": ("low", "high"), "correlation": ("one", "other"),
+    "top": ("k",), "probability": ("value",), "count": ("value",), "total": (),
+    "newcomers": (), "returning": (), "reach": (), "mean": (), "median": (), "sum": (), "spread": (),
+    "quantile": ("q",), "range": ("low", "high"), "correlation": ("one", "other"),
     **dict.fromkeys(BETWEEN, ("beside", "beside-stream")),
 }  # fmt: skip
 """Which parameters each question takes of its own."""
@@ -304,8 +305,8 @@ async def _write_events(
 def get_answers(call: Call) -> Document:
     """A question with intervals, about one slot, or about every slot from `first` to before `end`.
 
-    It is one of top, probability, count, total, mean, median, sum, spread, quantile, range, correlation, l1, kl and
-    join-size.
+    It is one of top, probability, count, total, newcomers, returning, reach, mean, median, sum, spread, quantile,
+    range, correlation, l1, kl and join-size.
     """
     name, question, level = call.stream, call.place("question"), call.level
     if question not in WORDS:

@@ -18,8 +18,8 @@ from dpi.release.interval import LEVEL
 from dpi.release.queries import Answer, Distribution
 
 QUESTIONS = (
-    "top K, probability VALUE, count [VALUE], total, mean, median, quantile Q, range LOW HIGH, sum, spread, "
-    "correlation PART PART"
+    "top K, probability VALUE, count [VALUE], total, newcomers, returning, reach, mean, median, quantile Q, "
+    "range LOW HIGH, sum, spread, correlation PART PART"
 )
 """What can be asked of one release."""
 BETWEEN = ("l1", "kl", "join-size")
@@ -59,6 +59,8 @@ def asked(words: Sequence[str], level: float = LEVEL) -> Callable[[Distribution]
             )
         case ["count"] | ["total"]:
             return lambda d: _one(d.count(), level, 0)
+        case ["newcomers" | "returning" | "reach" as what]:
+            return lambda d: _one(getattr(d, what)(), level)
         case ["mean" | "median" | "sum" | "spread" as what]:
             return lambda d: _one(getattr(d, what)(), level)
         case ["quantile", q]:

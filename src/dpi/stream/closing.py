@@ -36,11 +36,11 @@ from dpi.budget.accounts import Accounts
 from dpi.budget.adaptive_allocation import ClassAllocation, read_snapshot
 from dpi.budget.allocation import Allocation
 from dpi.budget.charge import Charge
-from dpi.budget.classes import GroupBudget
+from dpi.budget.classes import Bounds, GroupBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.histogram.compression import Compression, Histogram, count
 from dpi.histogram.grouping import Groups
-from dpi.mechanism.base import Measurement
+from dpi.mechanism.base import Estimate, Measurement
 from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store.base import PaidSlot
@@ -172,8 +172,11 @@ def measure(state: StreamState, clean: Histogram, offer: Offer, slot: int, sourc
     )
 
 
-def release_slot(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot:
-    """Return the release of a paid slot, and the state after it: a function, so that both can be made again."""
+def release_slot(state: StreamState, paid: PaidSlot, guarantee: str, *, alone: bool = False) -> ReleasedSlot:
+    """Return the release of a paid slot, and the state after it: a function, so that both can be made again.
+
+    `alone` says that no other stream has a part in the ε of this one.
+    """
     options, values = state.setting, np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
     bounds, groups = read_snapshot(paid.allocation)
     if groups:
@@ -213,6 +216,19 @@ def release_slot(state: StreamState, paid: PaidSlot, guarantee: str) -> Released
         certificate={},
         carried=float(estimate.carried) if options.classes > 1 else None,
         age=float(estimate.age) if options.classes > 1 else None,
+        people=_people(estimate, after, bounds) if alone else None,
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
     return ReleasedSlot(release, after, users, float(np.exp(entropy)), options.mechanism.drift(remembered), groups)
+
+
+def _people(estimate: Estimate, after: StreamState, bounds: Bounds | None) -> dict[str, float] | None:
+    """Newcomers, those who returned and all who came, where public facts say that these can be told apart.
+
+    Every first payment must be whole, and be the user's first: accounts are never refilled, no old copy of them went
+    on, and the mechanism knows the stream from its first slot.
+    """
+    told = estimate.people
+    if told is None or bounds is None or bounds.period is not None or bounds.restored:
+        return None
+    return dict(told._asdict()) if estimate.since == after.first else None

@@ -65,9 +65,9 @@ class DiscoveringDriver(Driver):
         kept = seen.kept(Rows(rows.names, rows.slots, rows.bins, rows.counts), self._store.key)
         texts, places = seen.numbered(kept.bins)
         bins = np.append(self._listed.outside, self._listed.encode(texts))[places]
-        offer, counting, (guarantee, assigned) = self._offered(number), Counting.of(self.state.setting), self._promise()
+        offer, counting, promise = self._offered(number), Counting.of(self.state.setting), self._promise()
         if self.accounts is not None:
-            self.accounts.assign(assigned)
+            self.accounts.assign(promise.assigned)
         by_value = Groups(replace(kept, bins=bins, grouped=False), counting.codes)
         grains, charge = weigh(counting, by_value, self.accounts, offer, number)
         by_text = Groups(replace(kept, bins=places, grouped=False), len(texts) + 1)
@@ -78,4 +78,4 @@ class DiscoveringDriver(Driver):
         found = rows_of_texts.reshape(offer.histograms, -1)[:, 1:]
         parts = tuple(TextHistogram(row, GRAINS, texts=texts) for row in found)
         clean = HistogramWithTexts(grains, GRAINS, groups=offer.histograms, texts=parts)
-        return self._pay(clean, offer, number, charge, guarantee)
+        return self._pay(clean, offer, number, charge, promise)

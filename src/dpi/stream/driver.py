@@ -15,13 +15,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from dpi.budget.accounts import Accounts
 from dpi.budget.charge import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
-from dpi.certificates.declared import DeclaredOptions, assigned, declared
+from dpi.certificates.declared import DeclaredOptions, assigned, declared, pool_of
 from dpi.certificates.signature import Signer
 from dpi.domain import Amounts, Discovered, Domain
 from dpi.errors import ClockError, OptionError, StateError
@@ -81,6 +81,17 @@ class Engine(Protocol):
         ...
 
 
+class Promise(NamedTuple):
+    """What follows from all streams that a store has declared."""
+
+    guarantee: str
+    """What is promised, in words."""
+    assigned: int
+    """What the accounts do not hold of ε, since it is others' by quotas, in units."""
+    alone: bool
+    """Whether no other stream has a part in this one's ε."""
+
+
 class Driver:
     """Closes one slot of a stream after the other, and goes on where the store has stopped."""
 
@@ -89,7 +100,7 @@ class Driver:
         self._signer, self.source = signer, source
         self._offer: Offer | None = None
         self._unseen: int | None = None
-        self._told: tuple[StreamOptions, dict[str, str], str, int] | None = None
+        self._told: tuple[StreamOptions, dict[str, str], Promise] | None = None
         self._resume()
 
     def _resume(self) -> None:
@@ -115,7 +126,7 @@ class Driver:
         if pending is not None:
             self._allocation.restore(pending.allocation)
             with self.bank.writing():
-                self._publish(pending, self.guarantee)
+                self._publish(pending, self._promise())
         # Go on with the budget that was drawn for the next slot, if that slot was not paid for.
         if self._offer is not None and self._offer.after == self.state.last:
             self._allocation.restore(self._offer.allocation)
@@ -162,18 +173,18 @@ class Driver:
     @property
     def guarantee(self) -> str:
         """What is promised, in words."""
-        return self._promise()[0]
+        return self._promise().guarantee
 
-    def _promise(self) -> tuple[str, int]:
-        """Return the promise in words, and what the accounts do not hold of ε, since it is others' by quotas: units.
-
-        Both are made anew where a stream was declared.
-        """
+    def _promise(self) -> Promise:
+        """Return what follows from all streams that are declared; it is made anew where another one is."""
         options, streams = self.state.setting, self._store.streams()
         if self._told is None or self._told[0] is not options or self._told[1] != streams:
             known = declared(streams)
-            self._told = options, streams, write_guarantee(options, known), _of_others(options, known)
-        return self._told[2:]
+            pool = pool_of(options.name, options.ledger)
+            alone = not any(each.pool == pool for name, each in known.items() if name != options.name)
+            promise = Promise(write_guarantee(options, known), _of_others(options, known), alone)
+            self._told = options, streams, promise
+        return self._told[2]
 
     @property
     def in_doubt(self) -> bool:
@@ -252,19 +263,19 @@ class Driver:
     def close(self, number: int, rows: SlotRows) -> Release:
         """Close a slot of users; what their accounts hold is as quotas are now, and this stream's is in this slot."""
         assert isinstance(rows, Rows)  # noqa: S101 - files are for engines
-        offer, counting, (guarantee, assigned) = self._offered(number), Counting.of(self.state.setting), self._promise()
-        if self.accounts is not None and self.accounts.assigned != assigned:
-            self.accounts.assign(assigned)
+        offer, counting, promise = self._offered(number), Counting.of(self.state.setting), self._promise()
+        if self.accounts is not None and self.accounts.assigned != promise.assigned:
+            self.accounts.assign(promise.assigned)
         groups = Groups(rows, counting.codes)
         del rows  # of a large slot they are memory that weighing can use,
         grains, charge = weigh(counting, groups, self.accounts, offer, number)
         del groups  # and this is memory for paying
         clean = finish(grains, counting.compression, max(1, len(offer.groups)))
-        return self._pay(clean, offer, number, charge, guarantee)
+        return self._pay(clean, offer, number, charge, promise)
 
     def close_histogram(self, number: int, clean: Histogram) -> Release:
         """Close a slot whose users are not known, without accounts."""
-        return self._pay(clean, self._offered(number), number, None, self.guarantee)
+        return self._pay(clean, self._offered(number), number, None, self._promise())
 
     def _offered(self, number: int) -> Offer:
         """Return the slot's budget: drawn once, and kept until the slot is paid for, so that a retry changes nothing.
@@ -280,19 +291,20 @@ class Driver:
             self._offer = Offer.draw(self.state, self._allocation, number, self.source)
         return self._offer
 
-    def _pay(self, clean: Histogram, offer: Offer, number: int, charge: Charge | None, guarantee: str) -> Release:
+    def _pay(self, clean: Histogram, offer: Offer, number: int, charge: Charge | None, promise: Promise) -> Release:
         """Measure a slot, pay for it and release it: what an interruption leaves of that only the store knows."""
         paid = measure(self.state, clean, offer, number, self.source)
         try:
             self.bank.pay(paid, self.state.setting.accounts, charge)
-            return self._publish(paid, guarantee)
+            return self._publish(paid, promise)
         except BaseException:
             self.bank.in_doubt = True
             raise
 
-    def _publish(self, paid: PaidSlot, guarantee: str) -> Release:
+    def _publish(self, paid: PaidSlot, promise: Promise) -> Release:
         """Make the release of a paid slot, and let nobody have it before it is stored."""
-        store, options, made = self._store, self.state.setting, release_slot(self.state, paid, guarantee)
+        store, options = self._store, self.state.setting
+        made = release_slot(self.state, paid, promise.guarantee, alone=promise.alone)
         self._allocation.observe(made.users, made.bins, made.drift)
         content = made.release.content()
         link = extend(store.head(), make_entry(made.state, paid, content, made.groups), self._signer)

@@ -1,7 +1,13 @@
 """One slot: count users, update their laws, release the PDF of all who are active.
 
 A pure function of a state and of sums after noise, so it is post-processing and costs no privacy. A slot that was not
-measured goes the same way, without sums: the picture is held, and its intervals grow.
+measured goes the same way, without sums: the picture is held, and its intervals grow. So are numbers of newcomers, of
+users who returned, and of all who ever came: they cost nothing beyond what the slot has paid.
+
+*Reach.* A user is new in the one slot in which they first pay, so all who ever paid are the newcomers of all slots.
+What newcomers paid over what each was asked for, all of ε being left, is their number and noise: Laplace noise of scale
+one in each of B bins has the variance 2·B together, of which 1/pay² is left, and noises of slots are independent, so
+variances add. No law is fitted: the error of one would be alike in all slots, and add up.
 
 Sees sums after noise; no histogram, no user.
 """
@@ -15,7 +21,7 @@ import numpy as np
 
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
-from dpi.mechanism.base import Estimate, Floats
+from dpi.mechanism.base import Estimate, Floats, People
 from dpi.mechanism.filtering._gaussians import Gaussians
 from dpi.mechanism.users._hypotheses import BAND_OF, GROUP_OF, Reading, Seen
 from dpi.mechanism.users._laws import LawFilter
@@ -96,6 +102,8 @@ def close_slot(
     away = np.maximum(slot - measured, 0.0) * (measured < slot) * sizes.users
     waiting = float(sizes.users[measured < slot].sum())
     estimate = replace(estimate, carried=min(waiting / sizes.total, 1.0), age=float(away.sum()) / max(waiting, 1e-9))
+    first, reach = state.first if state.known else slot, state.reach + _came(groups, epsilon, sizes)
+    estimate = replace(estimate, people=_people(sizes, reach), since=first)
     _move_up(laws, sizes, heard, census if state.known else None)
     if profile is not None:
         laws.season(1 / profile.mean)
@@ -113,8 +121,30 @@ def close_slot(
         measured=measured,
         users_per_bin=state.users_per_bin + (SMOOTHING if state.known else 1.0) * (users_per_bin - state.users_per_bin),
         newcomers=state.newcomers + (weight * (share - state.newcomers) if state.known else 0.0),
+        first=first,
+        reach=reach,
     )
     return after, estimate
+
+
+def _came(groups: Sequence[GroupSums], epsilon: float, sizes: Sizes) -> Floats:
+    """Newcomers of a slot as they paid, and the variance of that; of an unmeasured slot none, or as many as may be."""
+    if not groups:
+        return np.array([0.0, sizes.users[0] ** 2 + sizes.doubts[0][1]])
+    pay, values = epsilon * groups[0].part * float(groups[0].shares[0]), groups[0].values
+    return np.array([values.sum() / pay, 2 * values.size / pay**2])
+
+
+def _people(sizes: Sizes, reach: Floats) -> People:
+    new, doubt = float(sizes.users[0]), sizes.doubts[0][1]
+    return People(
+        newcomers=new,
+        newcomers_variance=doubt,
+        returning=max(sizes.total - new, 0.0),
+        returning_variance=max(sizes.variance - doubt, 0.0),
+        reach=float(reach[0]),
+        reach_variance=float(reach[1]),
+    )
 
 
 def _by_law(laws: Integers, values: Floats, known: int) -> Floats:

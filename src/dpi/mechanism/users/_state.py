@@ -41,6 +41,10 @@ class UsersState:
     """Smoothed, as payments see it."""
     newcomers: float
     """Their share of active users, smoothed."""
+    first: int
+    """The first slot."""
+    reach: Floats
+    """Newcomers of all slots as they were measured, without a model, and the variance of that."""
 
     @classmethod
     def begun(cls, bins: int, classes: int, season: int) -> UsersState:
@@ -55,6 +59,8 @@ class UsersState:
             measured=np.full(classes, -1.0),
             users_per_bin=0.0,
             newcomers=0.5,
+            first=-1,
+            reach=np.zeros(2),
         )
 
     @property
