@@ -87,7 +87,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(
-    "DPI_TEST_DATA" not in os.environ, reason="set DPI_TEST_DATA to a folder with the data sets (docs/datasets.md)"
+    "DPI_TEST_DATA" not in os.environ, reason="set DPI_TEST_DATA to a folder with the data sets (docs/published.md)"
 )
 def test_the_tutorial_runs_on_real_data(tmp_path, monkeypatch, capsys):
     """On the real files, with `-s` to see what they print."""

@@ -1,8 +1,8 @@
 """What a store says of a stream to somebody who reviews it: its options and its chain, in words.
 
 All of it is public: it is declared, or states what was released. Sees no measurement and no account. The questions of
-`review.md` follow what the W3C note for reviewers and NIST SP 800-226 look at; docs/review.md says which, and answers
-them for the program as a whole.
+`review.md` follow what the W3C note for reviewers and NIST SP 800-226 look at; docs/howto-officer.md says which, and
+answers them for the program as a whole.
 """
 
 from __future__ import annotations

@@ -251,14 +251,14 @@ def test_a_download_appears_only_if_it_is_whole(tmp_path):
 
 
 def test_every_data_set_is_documented():
-    """docs/datasets.md has a row for each, with its privacy unit."""
-    text = (Path(__file__).parents[4] / "docs" / "datasets.md").read_text()
+    """docs/published.md has a row for each, with its privacy unit."""
+    text = (Path(__file__).parents[4] / "docs" / "published.md").read_text("utf-8")
     for dataset in DATASETS.values():
         assert re.search(rf"\| `{dataset.name}` \|", text), dataset.name
 
 
 @pytest.mark.skipif(
-    "DPI_TEST_DATA" not in os.environ, reason="set DPI_TEST_DATA to a folder with the data sets (docs/datasets.md)"
+    "DPI_TEST_DATA" not in os.environ, reason="set DPI_TEST_DATA to a folder with the data sets (docs/published.md)"
 )
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_stored_stream_is_the_known_one(monkeypatch, name):
@@ -281,5 +281,5 @@ def test_a_capture_says_how_to_make_its_table(tmp_path, suffix):
     path.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
     with pytest.raises(dpi.OptionError, match="table that tshark writes: tshark -r"):
         load("packets", path)
-    page = (Path(__file__).parents[4] / "docs" / "datasets.md").read_text()
+    page = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
     assert TSHARK in re.sub(r"\s*\\\n\s*", " ", page)

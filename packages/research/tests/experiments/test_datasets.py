@@ -55,7 +55,7 @@ def test_the_sheet_works_without_data(tmp_path):
 
 
 @pytest.mark.skipif(
-    "DPI_TEST_DATA" not in os.environ, reason="set DPI_TEST_DATA to a folder with the data sets (docs/datasets.md)"
+    "DPI_TEST_DATA" not in os.environ, reason="set DPI_TEST_DATA to a folder with the data sets (docs/published.md)"
 )
 def test_real_data_sets(monkeypatch):
     """Numbers that can be counted in another way; shares fall."""

@@ -1,4 +1,4 @@
-"""The example of docs/reproduce.md is whole: it runs as it is written."""
+"""The example of the package's README is whole: it runs as it is written."""
 
 import re
 import subprocess
@@ -9,13 +9,14 @@ import pytest
 
 from cli_files import ENVIRONMENT
 
-DOCS = Path(__file__).parents[4] / "docs"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def test_the_example_runs_as_written(tmp_path: Path) -> None:
     """Two files, and a page with a table."""
     pytest.importorskip("markdown_it")
-    experiment, script = re.findall(r"```python\n(.*?)```", (DOCS / "reproduce.md").read_text(), flags=re.DOTALL)
+    text = README.read_text("utf-8").partition("\n## Add an experiment\n")[2]
+    experiment, script = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     (tmp_path / "noise.py").write_text(experiment)
     (tmp_path / "play.py").write_text(script)
     done = subprocess.run(

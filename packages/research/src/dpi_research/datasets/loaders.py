@@ -1,8 +1,8 @@
 """The real streams by name, and how the files of their publishers are read. Each says who its user is.
 
-`datasets.toml` says who the user of each is, docs/datasets.md why. The user of the COVID-19 table is a person, who is a
-case once: `cases` makes one event of each, with an id of its own. A source address is a user, and so never a value of
-the domain. There are no people in USDA PSD: its user is a series, what one reporter says in all years.
+`datasets.toml` says who the user of each is. The user of the COVID-19 table is a person, who is a case once: `cases`
+makes one event of each, with an id of its own. A source address is a user, and so never a value of the domain. There
+are no people in USDA PSD: its user is a series, what one reporter says in all years.
 """
 
 from __future__ import annotations
