@@ -105,12 +105,18 @@ def create_key(path: Path, size: int) -> None:
 
 def read_key(path: Path, size: int) -> bytes | None:
     """Return the key in a file of hexadecimal digits; None if it is damaged. Raises `FileNotFoundError`."""
+    keys = read_keys(path, size)
+    return keys[0] if keys is not None and len(keys) == 1 else None
+
+
+def read_keys(path: Path, size: int) -> list[bytes] | None:
+    """Return the keys in a file, one a line; None if it is damaged. Raises `FileNotFoundError`."""
     text = read_secret(path)
     try:
-        key = bytes.fromhex(text.decode().strip())
+        keys = [bytes.fromhex(line) for line in text.decode().split("\n") if line.strip()]
     except ValueError:
         return None
-    return key if len(key) == size else None
+    return keys if keys and {len(key) for key in keys} == {size} else None
 
 
 def seal_of(body: bytes) -> bytes:

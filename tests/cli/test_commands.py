@@ -152,6 +152,23 @@ def test_domains_that_are_none(cli, words, said):
     assert not Path("domain.json").exists()
 
 
+def test_a_ledgers_key_is_replaced(cli, visits):
+    """Users have left what they had; the run goes on from there, and an older copy of the key opens nothing."""
+    cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "visits.db")
+    (cli.folder / "old.key").write_bytes((cli.folder / "visits.db.key").read_bytes())
+    (cli.folder / "old.key").chmod(0o600)
+    ask = ["ledger", "visits.db", "--user", "secret-user-3"]
+    before = cli.json(*ask)
+    assert before["left"] < 1
+    assert cli.json("keys", "replace", "visits.db")["keys"] == 2
+    assert "holds 3 keys" in cli("keys", "replace", "visits.db")
+    assert cli.json(*ask) == before
+    cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T03:00", "--store", "visits.db")
+    assert cli.json(*ask)["left"] < before["left"]
+    assert "lacks one that replaced it" in cli(*ask, "--key-file", "old.key", code=3)
+    assert "there is no store at none.db" in cli("keys", "replace", "none.db", code=2)
+
+
 def test_keys(cli):
     """The private key is its owner's alone, and neither file is ever replaced."""
     found = cli.json("keys", "signing.pem")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import OptionError
-from dpi.events.identity import LONGEST, by_first_half, digests, users
+from dpi.events.identity import LONGEST, by_first_half, digests, rename, users
 from strategies import keys, texts
 
 KEY = bytes(range(32))
@@ -94,11 +94,22 @@ def test_ids_that_are_empty_or_endless_are_bad_rows():
     assert users(["x" * 1024, "x" * 1025, "é" * 512, "é" * 513]).is_null().to_list() == [False, True, False, True]
 
 
-@pytest.mark.parametrize("key", [b"", b"short", "x" * 32, None])
+@pytest.mark.parametrize("key", [b"", b"short", bytes(40), "x" * 32, None])
 def test_a_key_must_be_32_bytes(key):
     """A wrong key is refused and not shown."""
     with pytest.raises(OptionError, match="32 random bytes"):
         digests(pl.Series(["a"]), key)
+
+
+def test_further_keys_permute_names_one_after_the_other():
+    """A chain of keys names as many users, and each step is AES of the names before it; no beginning is the whole."""
+    ids, first, second, third = pl.Series(["1", "ada", "x" * 40]), KEY, bytes(32), bytes([7]) * 32
+    named = digests(ids, first + second + third)
+    assert named.tolist() == rename(digests(ids, first), second + third).tolist()
+    one = Cipher(algorithms.AES(second), modes.ECB()).encryptor().update(digests(ids, first).tobytes())  # noqa: S305
+    assert one == digests(ids, first + second).tobytes()
+    chains = (first, first + second, second + first)
+    assert len({tuple(row) for chain in chains for row in digests(ids, chain).tolist()}) == 9
 
 
 def test_an_order_by_first_halves_is_that_of_a_stable_sort():

@@ -4,10 +4,11 @@
 
 A trial is {"target": …, "folder": …, "work": …, "points": [n, m, …]}: the first process dies at its n-th boundary, the
 next one at its m-th, and so on; the last one finishes. The work is the workload ("run"), the same by an engine
-("engine"), with accounts that are moved to buckets and back ("move"), or a stream whose domain changes while a slot of
+("engine"), with accounts that are moved to buckets and back ("move"), with a ledger's key that is replaced while they
+are in the database ("replace") or in buckets ("replace buckets"), or a stream whose domain changes while a slot of
 it is open ("change"). A boundary is the moment before or after a statement of the engine, a
-write of the witness, or the making of the key. Prints one line of JSON for each trial. Everything is imported once, in
-a process that starts no thread, and every run is a fork of it: this spares the time to import.
+write of the witness, of a bucket file or of the key. Prints one line of JSON for each trial. Everything is imported
+once, in a process that starts no thread, and every run is a fork of it: this spares the time to import.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ import dpi.engine
 import dpi.stream._stream
 import dpi.verification
 from dpi import files
-from dpi.store import _paged_table, opening
+from dpi.events.identity import KEY_BYTES
+from dpi.store import _paged_table, key_change, opening
 from dpi.store._postgres import PostgreSQL
 from dpi.store._sqlite import SQLite
 from dpi.store.folder import Folder
@@ -100,9 +102,14 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     if trial["work"] == "pages":
         _paged_table.LEAST, opening.LEAST, opening.PAGED_BITS = 4, 1, 2  # so that a few accounts are moved
         options["memory"] = 2 * 37 * 24
-    with dpi.open_store(
-        trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20, **options
-    ) as store:
+    opened = functools.partial(
+        dpi.open_store, trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20, **options
+    )
+    if trial["work"].startswith("replace"):
+        boundary.around(key_change, "write_draft")
+        boundary.around(key_change, "put")
+        replace(trial, opened)
+    with opened() as store:
         if trial["work"] == "change":
             change(store)
         elif trial["work"] == "move":
@@ -147,6 +154,21 @@ def move(store: Any) -> None:
         store.lay_out(folder / "buckets", bits=1)
     list(workload.run(store, 2))
     store.embed()
+
+
+def replace(trial: dict[str, Any], opened: Callable[[], Any]) -> None:
+    """Release a slot, and replace the key."""
+    from dpi.testing import workload
+
+    folder = Path(trial["folder"])
+    with opened() as store:
+        list(workload.run(store, 1))
+        if store.layout is None and trial["work"] == "replace buckets":
+            store.lay_out(folder / "buckets", bits=1)
+        done = len(store.key) > KEY_BYTES
+    if not done:
+        key_change.token_bytes = bytes  # type: ignore[assignment] # the same names in all runs
+        key_change.replace_key(trial["target"], key_file=folder / "key", witness=folder / "witness")
 
 
 def forked(trial: dict[str, Any], fatal: int | None) -> int:

@@ -118,6 +118,13 @@ def test_killed_anywhere_with_accounts_in_buckets_the_store_ends_as_if_never_kil
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("work", ["replace", "replace buckets"])
+def test_killed_anywhere_while_the_key_is_replaced_no_account_is_lost(tried: Tried, work: str) -> None:
+    """Kill -9 at 3 random boundaries (at every one in the long form): the store ends with the accounts it had."""
+    check(tried, some(3), work=work)
+
+
+@pytest.mark.slow
 def test_killed_on_postgresql_the_store_ends_as_if_never_killed(tried: Tried, postgres: str, server: str) -> None:
     """The same on PostgreSQL, at 2 boundaries (60 in the long form)."""
     try:

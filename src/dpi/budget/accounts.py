@@ -62,7 +62,7 @@ from dpi.budget.classes import GroupBudget, most_taken
 from dpi.budget.epsilon import LARGEST, UNITS, Epsilon
 from dpi.budget.policy import Clocked, Policy, policy_of, spend_first
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
-from dpi.events.identity import Digests, check_key, digests
+from dpi.events.identity import Digests, check_chain, digests
 from dpi.exact.integers import GRAINS
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Accounts:
             raise OptionError(f"`period` must be a whole number of slots. Got {period!r}.")
         self.epsilon, self.policy, self.period = epsilon, policy, period
         self._top = policy.top if isinstance(policy, Clocked) else 0
-        self._key = check_key(key)
+        self._key = check_chain(key)
         self._table: AccountsByName = AccountTable()
         self._payments: dict[str, AccountsByName] = {}
         """For each stream that measures by class: what each account has spent there (`spent`), and in how many payments

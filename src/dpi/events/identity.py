@@ -2,6 +2,10 @@
 
 An id is its canonical text (see `columns`), as UTF-8. A digest is 128 bits, made with a secret key that is used for
 nothing else. Digests are private: they never leave the curator.
+
+A key that was replaced stays the first of a chain: each further key permutes the names that the ones before it give, so
+that accounts can be named anew without any id (`rename`). Whatever else is made with a key is made with the last one
+of the chain, which those who had an earlier one lack.
 """
 
 from __future__ import annotations
@@ -39,6 +43,12 @@ def check_key(key: bytes, name: str = "key") -> bytes:
     """Refuse a key that is not 32 bytes; the text does not show it."""
     if not isinstance(key, bytes) or len(key) != KEY_BYTES:
         raise OptionError(f"`{name}` must be {KEY_BYTES} random bytes, for example secrets.token_bytes({KEY_BYTES}).")
+    return key
+
+
+def check_chain(key: bytes, name: str = "key") -> bytes:
+    """Refuse what is not one or more keys of 32 bytes, one after the other, the oldest first."""
+    check_key(key[:KEY_BYTES] if isinstance(key, bytes) and not len(key) % KEY_BYTES else key, name)
     return key
 
 
@@ -108,7 +118,8 @@ def digests(ids: pl.Series | Integers, key: bytes) -> Digests:
     (128, then the integer), any other text of up to 15 bytes is one block (its length, then its bytes): the digest is a
     keyed permutation of that block, so two such ids never share one. A longer text starts with a block that says 255
     and its length, so no encoding is a prefix of another, for which CBC-MAC is a pseudo-random function (Petrank and
-    Rackoff 2000); two of q ids share a digest with probability of about q²·2^-128.
+    Rackoff 2000); two of q ids share a digest with probability of about q²·2^-128. Further keys of a chain permute the
+    digests, so that as many differ.
 
     >>> import polars as pl
     >>> a, b = digests(pl.Series(["1", "x" * 40]), bytes(32)), digests(pl.Series([1]), bytes(32))
@@ -117,7 +128,8 @@ def digests(ids: pl.Series | Integers, key: bytes) -> Digests:
     """
     import polars as pl
 
-    encrypt = _cipher(key)
+    further = key[KEY_BYTES:] if key else b""
+    encrypt = _cipher(key[:KEY_BYTES] if further else key)
     result = np.empty((len(ids), 2), dtype=np.uint64)
     if not isinstance(ids, np.ndarray) and ids.dtype == pl.Int64:
         ids = ids.to_numpy()
@@ -135,7 +147,22 @@ def digests(ids: pl.Series | Integers, key: bytes) -> Digests:
         text = np.flatnonzero(whole.is_null().to_numpy())
         if text.size:
             here[text] = _texts(part[text], encrypt)
-    return result
+    return rename(result, further) if further else result
+
+
+def rename(names: Digests, keys: bytes) -> Digests:
+    """Return the names that accounts have under further keys: a permutation for each, so no two accounts become one.
+
+    Who lacks one of the keys cannot tell the new names from random ones (AES-256 is a pseudo-random permutation).
+
+    >>> keys = bytes(range(64))
+    >>> names = digests(np.array([1, 2]), keys[:32])
+    >>> bool((rename(names, keys[32:]) == digests(np.array([1, 2]), keys)).all())
+    True
+    """
+    for start in range(0, len(keys), KEY_BYTES):
+        names = _words(_cipher(keys[start : start + KEY_BYTES])(names.tobytes()))
+    return names
 
 
 def _integers(numbers: Integers, encrypt: Callable[[bytes], bytes]) -> Digests:
@@ -204,7 +231,7 @@ def _words(data: bytes) -> Digests:
 
 def extend(names: Digests, content: Digests, key: bytes) -> Digests:
     """Keyed digests of (user, 128 further bits), for choices that depend on the user's own content alone."""
-    return _words(_cipher(key)((names ^ content).tobytes()))
+    return _words(_cipher(key[-KEY_BYTES:])((names ^ content).tobytes()))
 
 
 def sort_first_bits(names: Digests) -> tuple[npt.NDArray[np.uint64], np.uint64, np.uint64]:

@@ -163,7 +163,7 @@ class Truncate(Compression):
 
 def truncation_key(key: bytes) -> bytes:
     """A key for choosing events, from which that of the accounts cannot be told."""
-    return hashlib.blake2b(key=key, digest_size=KEY_BYTES, person=b"dpi truncate").digest()
+    return hashlib.blake2b(key=key[-KEY_BYTES:], digest_size=KEY_BYTES, person=b"dpi truncate").digest()
 
 
 @COMPRESSIONS.member

@@ -15,7 +15,7 @@ import numpy as np
 from dpi.budget.account_table import merged
 from dpi.certificates.chain import Head, Link
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.events.identity import check_key
+from dpi.events.identity import check_chain
 from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
 from dpi.files import read_sealed, write_sealed
@@ -79,7 +79,7 @@ class MemoryStore(Store):
     """How many of the newest releases and entries of the chain are kept: all of them, unless a number is given."""
 
     def __post_init__(self) -> None:
-        check_key(self.secret, "secret")
+        check_chain(self.secret, "secret")
         self._content = _Content()
         self._turn = RLock()  # the timer of a live stream may note a mark while another thread writes
 

@@ -9,9 +9,12 @@ import hashlib
 
 from dpi._version import __version__
 from dpi.errors import NewerVersion, StateError
+from dpi.events.identity import KEY_BYTES
 from dpi.store._engine import Engine
 
 FORMAT = 1
+KEY = "key"
+"""The fact that holds the fingerprint of the ledger's key."""
 EXPORT = "export"
 """The fact by which a file says that it is an export (`dpi.store.export`)."""
 THINNED = "thinned"
@@ -60,9 +63,11 @@ def keys_of(table: str) -> list[str]:
     return [column.split()[0] for column in columns.split(", ")][:keys]
 
 
-def prepare(engine: Engine, key: bytes | None) -> None:
-    """Make the tables of a new store, and check that the key, of which it remembers a fingerprint, is its own.
+def prepare(engine: Engine, key: bytes | None) -> bytes | None:
+    """Make the tables of a new store, and return the key that is its own, of which it remembers a fingerprint.
 
+    That is the chain of keys as it was given, or its beginning: later keys are of a replacement that this store has not
+    come to, because it was interrupted or the store is a copy from before it.
     Raises `StateError` for a store of another format, and for another key.
     """
     if not engine.exists():
@@ -72,16 +77,23 @@ def prepare(engine: Engine, key: bytes | None) -> None:
             build(engine)
     _check_format(engine)
     if key is None:
-        return
-    fingerprint = hashlib.blake2b(key, digest_size=16, person=b"dpi key").hexdigest()
+        return None
     if not engine.read_only and lacks_key(engine):
         with engine.transaction():
-            set_fact(engine, "key", fingerprint)
-    if fact(engine, "key") != fingerprint:
-        raise StateError(
-            "the ledger key is not the one this store was made with: users would get new accounts. Put the right key "
-            "back; without it the store can be read, not continued."
-        )
+            set_fact(engine, KEY, fingerprint(key))
+    known = fact(engine, KEY)
+    for end in range(len(key), 0, -KEY_BYTES):
+        if fingerprint(key[:end]) == known:
+            return key[:end]
+    raise StateError(
+        "the ledger key is not the one this store was made with, or lacks one that replaced it: users would get new "
+        "accounts. Put the right key back; without it the store can be read, not continued."
+    )
+
+
+def fingerprint(key: bytes) -> str:
+    """Return what a store remembers of its key."""
+    return hashlib.blake2b(key, digest_size=16, person=b"dpi key").hexdigest()
 
 
 def _check_format(engine: Engine) -> None:
@@ -98,7 +110,7 @@ def _check_format(engine: Engine) -> None:
 
 def lacks_key(engine: Engine) -> bool:
     """Return whether a store was begun and is without a key yet: nothing was declared in it."""
-    return fact(engine, "key") is None and not engine.rows("SELECT 1 FROM chain LIMIT 1")
+    return fact(engine, KEY) is None and not engine.rows("SELECT 1 FROM chain LIMIT 1")
 
 
 def build(engine: Engine) -> None:

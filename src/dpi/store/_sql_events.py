@@ -14,11 +14,12 @@ deleted is written at each engine. Sees names of accounts, bins and numbers.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 
 from dpi.errors import StateError
+from dpi.events.identity import rename
 from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
 from dpi.options.schedule import Schedule
@@ -164,6 +165,15 @@ class SQLEvents(GuardedTables):
             events = self.events(stream, int(slot)).recode(recoded.at(int(slot)))
             self._drop_events(stream, int(slot), first=int(slot))
             self._add_events(stream, events)
+
+    def _rename_events(self, keys: bytes) -> None:
+        """Give the accounts of all blocks the names that they have under further keys."""
+        for place in self.engine.rows("SELECT stream, slot, block FROM events"):
+            where = "WHERE stream = ? AND slot = ? AND block = ?"
+            ((data,),) = self.engine.rows(f"SELECT data FROM events {where}", place)  # noqa: S608 - our own words
+            events = _unpacked(int(place[1]), [bytes(data)])
+            events = replace(events, names=rename(events.names, keys))
+            self.engine.execute(f"UPDATE events SET data = ? {where}", (_packed(events), *place))  # noqa: S608
 
     def _drop_events(self, stream: str, last: int, first: int = -(1 << 62)) -> None:
         """Delete the events of the slots `first` to `last`, and with the list of sections their keys."""

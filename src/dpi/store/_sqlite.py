@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from dpi.errors import StateError, StoreError
 from dpi.events.identity import KEY_BYTES
-from dpi.files import create_key, read_key
+from dpi.files import create_key, read_keys
 from dpi.store._engine import Engine
 from dpi.store._write_lock import FileUse
 
@@ -122,11 +122,11 @@ def _plain(error: sqlite3.DatabaseError) -> StoreError | StateError:
 
 
 def ledger_key(path: Path, *, new: bool) -> bytes:
-    """The secret in a key file; made for a new store."""
+    """The keys in a key file, the oldest first; made for a new store."""
     if new and not path.exists():
         create_key(path, KEY_BYTES)
     try:
-        key = read_key(path, KEY_BYTES)
+        keys = read_keys(path, KEY_BYTES)
     except FileNotFoundError:
         raise StateError(
             f"the ledger key {path} is missing: without it every user would get a new account. Put it back from your "
@@ -134,6 +134,6 @@ def ledger_key(path: Path, *, new: bool) -> bytes:
         ) from None
     except OSError as error:
         raise StoreError(f"the ledger key {path} cannot be read: {error.strerror}.") from None
-    if key is None:
-        raise StateError(f"the ledger key {path} is damaged: it must hold {2 * KEY_BYTES} hexadecimal digits.")
-    return key
+    if keys is None:
+        raise StateError(f"the ledger key {path} is damaged: each line must hold {2 * KEY_BYTES} hexadecimal digits.")
+    return b"".join(keys)

@@ -3,8 +3,9 @@
 One process writes to a store. Should two do so nevertheless (a lock was removed, the server ended a session and gave
 the right to another), each holds accounts in memory that lack the other's debits, and would write them back over them;
 or both would draw the same element of a series. So every write begins with a comparison, inside its own transaction:
-the head of the chain, the last slot that each stream has paid for, and for a payment the seal of its ledger must be as
-this process knows them. Otherwise nothing is written, and everything is read anew before the next attempt.
+the head of the chain, the ledger's key, the last slot that each stream has paid for, and for a payment the seal of its
+ledger must be as this process knows them. Otherwise nothing is written, and everything is read anew before the next
+attempt.
 
 Where replicas take turns (`dpi.service._leader`), each begins a *term* when it takes over: a number that grows, which
 every write compares first. Who led in an earlier term is refused for good, also if nothing was written since.
@@ -32,7 +33,7 @@ from dpi.certificates.chain import Head, Link
 from dpi.errors import StateError, StoreBusy
 from dpi.store._engine import OTHER_WRITER, Engine
 from dpi.store._paged_table import PagedTable
-from dpi.store._schema import fact, prepare, set_fact
+from dpi.store._schema import KEY, fact, fingerprint, prepare, set_fact
 from dpi.store.account_log import AccountLog
 from dpi.store.base import PaidSlot, Store
 from dpi.store.folder import MEMORY, Folder, Layout, layout_of
@@ -54,10 +55,11 @@ class GuardedTables(Store):
     """Bytes that accounts in files may take in memory."""
 
     def __post_init__(self) -> None:
-        prepare(self.engine, self.secret)
-        # What this process knows: the end of the chain, the last slot that each stream has paid for, and the seals of
-        # the ledgers whose accounts are in memory.
+        self.secret = prepare(self.engine, self.secret)
+        # What this process knows: the end of the chain, the ledger's key, the last slot that each stream has paid for,
+        # and the seals of the ledgers whose accounts are in memory.
         self._known = Head()
+        self._named_by = None if self.secret is None else fingerprint(self.secret)
         self._paid: dict[str, int] = {}
         self._seals: dict[str, bytes] = {}
         self._confirmed: int | None = None
@@ -164,7 +166,7 @@ class GuardedTables(Store):
     def _compare(self, ledger: str | None) -> None:
         """Raise `StoreBusy` if the store, or this ledger of it, is not as this process knows it."""
         self.renew()
-        same = self.head() == self._known and self._stored_paid() == self._paid
+        same = self._stored_head() == (self._known, self._named_by) and self._stored_paid() == self._paid
         if not same or (ledger in self._seals and self._seal(ledger) != self._seals[ledger]):
             raise StoreBusy(OTHER_WRITER)
 
@@ -188,6 +190,14 @@ class GuardedTables(Store):
     def head(self) -> Head:
         rows = self.engine.rows("SELECT entry, digest FROM chain ORDER BY entry DESC LIMIT 1")
         return Head(int(rows[0][0]), str(rows[0][1])) if rows else Head()
+
+    def _stored_head(self) -> tuple[Head, str | None]:
+        """Return the end of the chain, and the fingerprint of the key by which accounts are named."""
+        rows = self.engine.rows(
+            "SELECT entry, digest, (SELECT value FROM facts WHERE name = ?) FROM chain ORDER BY entry DESC LIMIT 1",
+            (KEY,),
+        )
+        return (Head(int(rows[0][0]), str(rows[0][1])), str(rows[0][2])) if rows else (Head(), self._named_by)
 
     # Taking turns with others.
 

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from dpi.budget.account_table import ABSENT, RECORD, STANDING, Standings, merged
 from dpi.errors import StateError, StoreError
-from dpi.events.identity import Digests
+from dpi.events.identity import KEY_BYTES, Digests
 from dpi.exact.integers import Integers
 from dpi.store.folder import MISSING, Folder
 
@@ -261,7 +261,7 @@ class RunFiles:
 
 def run_key(key: bytes) -> bytes:
     """Return the key of seals, for those who work on buckets: from it that of the accounts' names cannot be told."""
-    return hashlib.blake2b(key=key, digest_size=32, person=b"dpi run seals").digest()
+    return hashlib.blake2b(key=key[-KEY_BYTES:], digest_size=32, person=b"dpi run seals").digest()
 
 
 def take_in(

@@ -35,6 +35,7 @@ import numpy as np
 
 from dpi.budget.account_table import RECORD, AccountsByName, AccountTable, Buckets, by_bucket, merged, parted
 from dpi.errors import StateError
+from dpi.events.identity import KEY_BYTES
 from dpi.store._engine import Engine
 from dpi.store._paged_table import PLACE, PagedTable, TooMany
 from dpi.store.account_files import Run, RunFiles, run_key, take_in
@@ -110,7 +111,7 @@ class AccountLog:
         layout = None if self.folder is None else self.buckets.bits
         runs = [(*run, bytes(seal).hex()) for *run, seal in self._rows(ledger)]
         text = json.dumps([ledger, options, layout, runs, self._levies(ledger)])
-        return hashlib.blake2b(text.encode(), key=self.key, person=b"dpi ledger", digest_size=32).digest()
+        return hashlib.blake2b(text.encode(), key=self.key[-KEY_BYTES:], person=b"dpi ledger", digest_size=32).digest()
 
     def _reseal(self, ledger: str) -> None:
         options = str(self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (ledger,))[0][0])

@@ -95,6 +95,11 @@ class Bank:
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
 
+    @property
+    def in_use(self) -> bool:
+        """Whether streams of this store object pay from accounts, or are fed as events arrive."""
+        return bool(self._accounts or self._live)
+
     def join(self, stream: LiveStream) -> None:
         """From now on other live streams wait for this one, until it leaves or is gone."""
         self._live[stream.name] = stream

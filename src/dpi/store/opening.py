@@ -78,7 +78,7 @@ def open_store(
     remote = is_remote(name)
     if memory is not None and (type(memory) is not int or memory < LEAST):
         raise OptionError(f"`memory` must be a whole number of bytes, at least {LEAST}. Got {memory!r}.")
-    key_path = Path(key_file if key_file is not None else DEFAULT_KEY if remote else name + ".key")
+    key_path = key_path_of(name, key_file)
     if read_only and not remote and not Path(name).exists():
         raise StateError(f"there is no store at {name}.")
     if not remote and (curator or not read_only):
@@ -133,6 +133,11 @@ def _refuse_key(key: Path | None) -> None:
             "has all of ε once more, beside what the lost store has published.",
             options=("new",),
         )
+
+
+def key_path_of(name: str, key_file: str | os.PathLike[str] | None) -> Path:
+    """Return where the ledger's key of a store is."""
+    return Path(key_file if key_file is not None else DEFAULT_KEY if is_remote(name) else name + ".key")
 
 
 def witness_beside(name: str) -> Path:

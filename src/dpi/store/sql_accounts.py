@@ -1,9 +1,13 @@
-"""The ledgers of an SQL store: read whole, looked up, or held for tasks; and moved to another layout without a refill.
+"""The ledgers of an SQL store: read whole, looked up, or held for tasks; and moved without a refill.
 
 **Moving.** All accounts are read with their seals checked, and written in the new layout, in one transaction: before it
 nothing has changed, after it the old files are named by nobody. Names, amounts, levies and events of open slots are the
 same, and so are the options and the chain. No account has more left afterwards: every record is read or the move is
 refused, a log is written in its order, and no other writer comes between reading and writing.
+
+**Another key.** Accounts are moved to other names in the same way, with the names of open events: all in one
+transaction, with the fingerprint of the key. So the store has its old names and key, or its new ones. No two accounts
+become one, and none becomes two: a further key permutes names (`dpi.events.identity.rename`).
 """
 
 from __future__ import annotations
@@ -15,10 +19,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from dpi.budget.account_table import AccountsByName, Buckets
+import numpy as np
+
+from dpi.budget.account_table import RECORD, AccountsByName, Buckets, parted, to_records
 from dpi.errors import OptionError, StateError
+from dpi.events.identity import check_chain, rename
 from dpi.store._paged_table import PagedTable
-from dpi.store._schema import fact, set_fact
+from dpi.store._schema import KEY, fact, fingerprint, set_fact
 from dpi.store._sql_events import SQLEvents
 from dpi.store.account_files import Run, RunFiles
 from dpi.store.account_log import AccountLog, is_payments, payments_log
@@ -164,6 +171,16 @@ class SQLAccounts(SQLEvents):
         if self.layout is not None:
             self._move(None)
 
+    def change_key(self, key: bytes) -> None:
+        """Name all accounts and open events by a chain of keys that goes on from the store's own."""
+        check_chain(key)
+        if not key.startswith(self.key):
+            raise StateError("a new key is added to the one that the store has: by it alone no account would be found.")
+        if Bank.of(self).in_use:
+            raise StateError("streams are open on this store, which name users by its key: close them first.")
+        if key != self.key:
+            self._move(self.layout, key)
+
     def _mark(self, path: Path) -> str:
         """Return the mark of a folder that is begun: the store knows it first, so that a later process goes on."""
         begun = fact(self.engine, BEGUN)
@@ -174,26 +191,46 @@ class SQLAccounts(SQLEvents):
                 set_fact(self.engine, BEGUN, json.dumps(known))
         return str(known["mark"])
 
-    def _move(self, layout: Layout | None) -> None:
-        old = self.folder
-        with self._writing():
-            log, events = self._accounts, self._take_arrivals()
-            set_fact(self.engine, LAYOUT, "" if layout is None else layout.to_json())
-            set_fact(self.engine, BEGUN, "")
-            target = self._accounts
-            with target.attempt() as attempt:
-                for name, options in log.names().items():
-                    log.check(name, options)
-                    runs = target.write(attempt, name, log.parts(name), {})
-                    log.clear(name)
-                    target.put(name, runs)
-            for stream, kept in events:
-                self._add_events(stream, kept)
+    def _move(self, layout: Layout | None, key: bytes | None = None) -> None:
+        """Put all accounts where a layout says, under the names that they have by a key."""
+        old, own = self.folder, self.key
+        further = b"" if key is None else key[len(own) :]
+        try:
+            with self._writing():
+                log, events = self._accounts, self._take_arrivals()
+                set_fact(self.engine, LAYOUT, "" if layout is None else layout.to_json())
+                set_fact(self.engine, BEGUN, "")
+                self.secret = own + further
+                set_fact(self.engine, KEY, fingerprint(self.secret))
+                target = self._accounts
+                with target.attempt() as attempt:
+                    for name, options in log.names().items():
+                        log.check(name, options)
+                        parts = (_renamed(records, further) for records in log.parts(name))
+                        runs = target.write(attempt, name, parts, {})
+                        log.clear(name)
+                        target.put(name, runs)
+                for stream, kept in events:
+                    self._add_events(stream, kept)
+                if further:
+                    self._rename_events(further)
+        except BaseException:
+            self.secret = own
+            raise
+        self._named_by = fingerprint(self.secret)
         for name in self._seals:
             self._hold(name)
         self._tables.clear()
         Bank.of(self).doubt()  # what this process has read of ledgers is read anew
         self.erase()
-        if old is not None:
+        if old is not None and old is not self.folder:
             with suppress(StateError):  # it is another's, or not there: nothing of ours is in it
                 old.remove()
+
+
+def _renamed(records: bytes, keys: bytes) -> bytes:
+    """Return records in their order, under the names of further keys."""
+    if not keys:
+        return records
+    names, standing = parted(np.frombuffer(records, dtype=RECORD))
+    return to_records(rename(names, keys), standing)

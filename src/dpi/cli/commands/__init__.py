@@ -37,7 +37,7 @@ COMMANDS = {
 }
 """The first sentence of each, as its docstring says it: the list of commands is shown without loading one."""
 
-SUBCOMMANDS = ("backup restore", "keys cosign", "ledger compact", "serve token", "serve top")
+SUBCOMMANDS = ("backup restore", "keys cosign", "keys replace", "ledger compact", "serve token", "serve top")
 """Commands that another one's name stands before; the help of that one names them."""
 
 ELSEWHERE = {"audit": "audit", "compare": "research", "reproduce": "research"}
@@ -53,6 +53,7 @@ def function(name: str) -> Command:
         "backup restore": "backup",
         "export": "backup",
         "keys cosign": "keys",
+        "keys replace": "keys",
         "ledger compact": "ledger",
         "serve token": "serve",
     }

@@ -1,4 +1,7 @@
-"""`dpi keys`: a pair of keys for signing the chain; `dpi keys cosign`: the chain's head, cosigned by witnesses."""
+"""`dpi keys`: a pair of keys for signing the chain, and what to do when a key was stolen or is due.
+
+`dpi keys cosign` has the chain's head cosigned by witnesses; `dpi keys replace` replaces the ledger's key.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,15 @@ from dpi.certificates.policy import Policy
 from dpi.certificates.signature import Signer, Verifier
 from dpi.certificates.tree import leaf_hash, root_hash
 from dpi.cli._errors import FOUND
-from dpi.cli.options import Json, StoreArgument
-from dpi.cli.output import answer, note
+from dpi.cli.options import Json, KeyFile, StoreArgument, WitnessFile
+from dpi.cli.output import address, answer, note
+from dpi.cli.signals import Signals
 from dpi.errors import OptionError, StateError
 from dpi.files import write_file
 from dpi.settings.declaration import Setting
 from dpi.store import open_store
+from dpi.store.key_change import replace_key
+from dpi.store.opening import store_exists
 
 
 def keys(
@@ -30,10 +36,12 @@ def keys(
 
     With --after the new key takes the place of an older one, which was stolen or is due: its public file then has all
     keys of the chain, and says which is the newest. `dpi keys cosign` has the head of a chain cosigned by witnesses.
+    `dpi keys replace` replaces the ledger's key, by which a store names accounts.
 
     Examples:
       dpi keys signing.pem
       dpi keys signing-2027.pem --after signing.pub
+      dpi keys replace visits.db
       dpi run … --config sign=signing.pem
       dpi verify visits.db --public-key signing.pub
     """
@@ -108,6 +116,31 @@ def cosign(
     )
     if not enough:
         raise typer.Exit(FOUND)
+
+
+def replace(store: StoreArgument, witness: WitnessFile = None, key_file: KeyFile = None, json: Json = False) -> None:
+    """Replace the ledger's key: name all accounts and events of open slots of a store anew. Nobody's budget changes.
+
+    Stop the service first: a store that another process writes to is refused. The key file then holds one more key, and
+    only together do its keys open the store, so keep a new copy of it. After an interruption, run the command again.
+    Copies of the store that were made before can be read with the old key for ever: back up anew, and destroy them.
+
+    Examples:
+      dpi keys replace visits.db
+      dpi keys replace "postgresql:///visits" --key-file /etc/dpi/key --witness /mnt/elsewhere/visits.witness
+    """
+    if not store_exists(store):
+        raise OptionError(f"there is no store at {address(store)}.")
+    with Signals():
+        path, number = replace_key(store, key_file=key_file, witness=witness)
+    answer(
+        json,
+        {"store": address(store), "key_file": str(path), "keys": number},
+        f"{address(store)}: accounts and events of open slots have new names. Nobody's budget has changed.",
+        f"{path} holds {number} keys: copy it to where you keep secrets. Earlier copies no longer open the store.",
+    )
+    if not json:
+        note("copies of the store from before can be read with the old key: make a new back-up, and destroy them.")
 
 
 def _read(path: Path) -> Checkpoint | None:
