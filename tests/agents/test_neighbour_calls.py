@@ -23,7 +23,8 @@ STREAMS = [None, "visits", "pairs", "nobody", "", 7]
 QUESTIONS = [
     "top 2", "top 0", "top x", "total", "count", "count home", "probability home", "probability elsewhere", "mean",
     "probability 'home", "sum", "median", "quantile 0.5", "range 0 20", "spread", "correlation land age", "why", "",
-    "reach", "probability land=DE age=20", "count land=FR age=70", "probability nowhere", "top 99999999999", 3, None,
+    "reach", "retention 7 first", "stickiness 8", "probability land=DE age=20", "count land=FR age=70",
+    "probability nowhere", "top 99999999999", 3, None,
 ]  # fmt: skip
 VALUES = ["home", "search", "elsewhere", "land=DE age=20", "nowhere", "", "a 'b", "\0", 5]
 WEIGHTS = [200, 100, 100, 100, 100, 100, 100, 2]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 import dpi
+from dpi.release.queries import NOT_SURER
 from dpi.service._publication import Reading
 from dpi.service._routes import ENDPOINTS
 from dpi.store import open_store
@@ -95,6 +96,25 @@ def test_questions_are_answered_as_a_release_answers_them(shop, question):
     assert [row["value"] for row in found["rows"]] == pytest.approx(values)
     assert all(row["lower"] <= row["value"] <= row["upper"] for row in found["rows"])
     assert found["slot"] == FIRST
+
+
+@pytest.mark.parametrize(
+    ("question", "given", "why"),
+    [
+        ("retention", {}, "`retention` needs after."),
+        ("retention", {"after": 2}, "`after` must be 1, 7 or 30. Got 2."),
+        ("retention", {"after": 7, "cohort": "old"}, "`cohort` must be new or first. Got 'old'."),
+        ("retention", {"after": 7, "cohort": "first"}, NOT_SURER),
+        ("retention", {"window": 7}, "`retention` takes after, cohort."),
+        ("stickiness", {"window": 7}, NOT_SURER),
+        ("further-activity", {}, NOT_SURER),
+    ],
+)
+def test_engagement_that_is_not_known_or_not_asked_well_is_refused(shop, question, given, why):
+    """With a sentence: a stream of few slots says nothing of how users go on."""
+    answer = shop.client("analyst").get(f"/v1/streams/visits/answers/{question}", params={"slot": FIRST, **given})
+    assert answer.status_code == 422
+    assert why in answer.json()["detail"]
 
 
 def test_questions_about_numbers_and_pairs(tmp_path):

@@ -1,5 +1,6 @@
 """Newcomers, those who returned and reach of a stream's releases; where they cannot be told, a sentence says so."""
 
+import re
 import shutil
 from dataclasses import replace
 
@@ -8,9 +9,10 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError, StateError
+from dpi.mechanism.base import ENGAGEMENT, People
 from dpi.noise import UnsafeSeededSource
 from dpi.release import from_frame, to_frame
-from dpi.release.queries import PEOPLE
+from dpi.release.queries import NOT_SURER
 from dpi.settings.questions import asked
 from dpi.verification import verify
 from made_releases import release
@@ -55,7 +57,7 @@ def test_the_numbers_are_kept_bit_by_bit_and_certified():
     made = close(opened, 0)
     (kept,) = dpi.open(opened.store)
     assert kept.people == made.people
-    assert set(made.people) == PEOPLE
+    assert set(made.people) == set(People._fields)
     assert dpi.Release.from_json(made.to_json(), DOMAIN) == made
     without = replace(made, people=None)
     assert from_frame(to_frame([made, without]), DOMAIN) == [made, without]
@@ -64,9 +66,23 @@ def test_the_numbers_are_kept_bit_by_bit_and_certified():
     assert replace(made, people=made.people | {"reach": 1.0}).digest != made.digest
 
 
-@pytest.mark.parametrize("people", [[], {}, {"reach": 1.0}, dict.fromkeys(PEOPLE, "1"), 3])
+ALL = dict.fromkeys(People._fields, 1.0)
+
+
+@pytest.mark.parametrize(
+    "people",
+    [
+        [],
+        {},
+        {"reach": 1.0},
+        dict.fromkeys(People._fields, "1"),
+        3,
+        ALL | {"retention_7": 0.5},
+        ALL | {"retention_2": 1.0},
+    ],
+)
 def test_damaged_numbers_are_refused(people):
-    """Other names, texts, no object."""
+    """Other names, texts, no object, a number without its variance."""
     made = release(DOMAIN, 0, np.random.default_rng(1), people=people)
     with pytest.raises(StateError, match="damaged"):
         dpi.Release.from_json(made.to_json(), DOMAIN)
@@ -129,3 +145,62 @@ def test_a_stream_that_was_restored_says_no_more(tmp_path):
     shutil.copy(tmp_path / "copy", path)
     with dpi.open_store(path, **files, charge_lost=True) as store:
         assert close(stream(store=store), 2).people is None
+
+
+def regular(days):
+    """Releases of a stream of 80 users who come every day, and 20 others who come once: nearly without noise."""
+    opened = stream()
+    for day in range(days):
+        users = [*range(80), *range(1000 + 20 * day, 1020 + 20 * day)]
+        yield opened.release(users, ["ab"[user % 2] for user in users])
+
+
+def test_a_release_says_how_users_go_on_where_that_was_measured():
+    """Of the first slot's 100 users 80 stay, of newcomers none; a week has 80 + 7·20 users for every 100 of a slot."""
+    releases = list(regular(45))
+    last = releases[-1]
+    truths = {
+        ("retention", 1): 0.0,
+        ("retention", 7): 0.0,
+        ("retention", 30, "first"): 0.8,
+        ("stickiness", 7): 100 / 220,
+        ("stickiness", 30): 100 / 680,
+        ("further_activity",): 24.0,
+    }
+    for (name, *words), truth in truths.items():
+        answer = getattr(last, name)(*words)
+        lower, upper = answer.interval()
+        assert 0 <= lower <= truth <= upper <= answer.most
+        (row,) = asked([name.replace("_", "-"), *map(str, words)])(last)
+        assert (row.value, row.lower, row.upper) == (answer.value, lower, upper)
+    assert dpi.Release.from_json(last.to_json(), DOMAIN) == last
+    assert set(last.people) > set(People._fields)
+    assert releases[3].stickiness(7) is None
+
+
+def test_what_is_no_surer_than_the_prior_is_not_offered():
+    """In the first slot nothing is: Python says None, a question a sentence."""
+    made = close(stream(), 0)
+    assert [made.retention(1), made.retention(7, "first"), made.stickiness(30), made.further_activity()] == [None] * 4
+    assert not set(made.people) & set(ENGAGEMENT)
+    for words in (["retention", "7"], ["retention", "1", "first"], ["stickiness", "7"], ["further-activity"]):
+        with pytest.raises(OptionError, match=NOT_SURER):
+            asked(words)(made)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["retention", "2"], "`after` must be 1, 7 or 30. Got 2."),
+        (["retention", "x"], "`retention` must be a whole number. Got 'x'."),
+        (["retention", "7", "old"], "`cohort` must be new or first. Got 'old'."),
+        (["stickiness", "8"], "`window` must be 7 or 30. Got 8."),
+        (["stickiness"], "unknown question"),
+        (["retention", "7", "new", "first"], "unknown question"),
+    ],
+)
+def test_other_periods_are_refused(words, why):
+    """With what may be asked."""
+    made = close(stream(), 0)
+    with pytest.raises(OptionError, match=re.escape(why)):
+        asked(words)(made)

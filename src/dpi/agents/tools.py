@@ -72,10 +72,13 @@ class Tools:
     ) -> Document:
         """Answer a question with a 95 % interval.
 
-        `question` is one of: top K, probability VALUE, count [VALUE], total (users), mean, median, quantile Q, range
-        LOW HIGH, sum, spread, correlation PART PART. A value with spaces stands in quotes. `slot` is a number, a time
-        in ISO 8601 that lies in it, or "newest" (the default). Or ask about every slot from `first` to before `end`.
-        Of a product, `part` asks about one part alone, `where` (["PART=VALUE"]) among users with a value.
+        `question` is one of: top K, probability VALUE, count [VALUE], total (users), newcomers, returning, reach (users
+        who ever came), retention 1|7|30 [first] (share of newcomers, or of the first slot's users, active so many slots
+        later), stickiness 7|30 (users of the slot over those of the last slots), further-activity (in the next 30
+        slots), mean, median, quantile Q, range LOW HIGH, sum, spread, correlation PART PART. A value with spaces stands
+        in quotes. `slot` is a number, a time in ISO 8601 that lies in it, or "newest" (the default). Or ask about every
+        slot from `first` to before `end`. Of a product, `part` asks about one part alone, `where` (["PART=VALUE"])
+        among users with a value.
         """
         releases = self._stream(stream)
         ask = asked(_split(question))

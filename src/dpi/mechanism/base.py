@@ -65,6 +65,16 @@ class People(NamedTuple):
     reach_variance: float
 
 
+AFTER, WINDOWS, HORIZON = (1, 7, 30), (7, 30), 30
+"""Retention is told after so many slots, stickiness within windows of so many, further activity within so many."""
+ENGAGEMENT = (
+    *(f"{cohort}retention_{after}" for cohort in ("", "first_") for after in AFTER),
+    *(f"stickiness_{window}" for window in WINDOWS),
+    "further_activity",
+)
+"""How users go on: a release has those of these numbers that were measured, each beside its variance."""
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """A mechanism's view of one slot, made from measurements alone."""
@@ -88,6 +98,8 @@ class Estimate:
     """… and the mean number of slots since it was."""
     people: People | None = None
     """Where users are measured by class, if what newcomers pay is all that they were asked for …"""
+    engagement: Floats | None = None
+    """… the numbers of `ENGAGEMENT` and their variances, a row each: NaN if they are no surer than a prior …"""
     since: int = 0
     """… the first slot that was measured: `reach` is of all who came from then on."""
 

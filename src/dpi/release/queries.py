@@ -20,12 +20,15 @@ from dpi.display.card import bar, card, table
 from dpi.display.markup import Html, element
 from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
+from dpi.mechanism.base import AFTER, ENGAGEMENT, HORIZON, WINDOWS, People
 from dpi.release.choice import bin_of, check_part, choose
 from dpi.release.interval import LEVEL, LEVEL_TEXT, deviations, interval
 
 Floats = npt.NDArray[np.float64]
-PEOPLE = {f"{name}{kind}" for name in ("newcomers", "returning", "reach") for kind in ("", "_variance")}
-"""What is known of people where newcomers can be told from others."""
+NOT_SURER = "measurements so far say no more of that than was presumed before them."
+"""Why a number of engagement is not offered."""
+COHORTS = {"new": "", "first": "first_"}
+"""Whose retention is told, and how its numbers begin."""
 SHOWN = 12
 """How many bins of a card have a row."""
 
@@ -81,6 +84,22 @@ class Count(Answer):
         """Return the ends of `Answer`, cut at 0. This is post-processing, and no number of users lies below."""
         lower, upper = super().interval(level)
         return max(0.0, lower), max(0.0, upper)
+
+
+@dataclass(frozen=True)
+class Part(Answer):
+    """A part of users, or of the slots to come: between 0 and `most`, and so is its interval.
+
+    >>> Part(0.9, 0.1).interval(0.95)
+    (0.7040..., 1.0)
+    """
+
+    most: float = 1.0
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return the ends of `Answer`, cut at 0 and at `most`."""
+        lower, upper = super().interval(level)
+        return max(0.0, lower), min(upper, self.most)
 
 
 @dataclass(frozen=True)
@@ -140,7 +159,7 @@ class Distribution:
     total: float = math.nan
     total_variance: float = math.nan
     people: dict[str, float] | None = None
-    """Where newcomers can be told from others: the numbers of `PEOPLE`, for `newcomers`, `returning` and `reach`."""
+    """Where newcomers can be told from others: the numbers of `People`, and of `ENGAGEMENT` those that are known."""
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of a credible interval of each probability (`dpi.release.interval`)."""
@@ -178,6 +197,27 @@ class Distribution:
     def reach(self) -> Count:
         """Return how many users ever came to this stream so far: newcomers of all slots, as they were measured."""
         return self._people("reach")
+
+    def retention(self, after: int, cohort: str = "new") -> Part | None:
+        """Return the share of a cohort that is active so many slots later: 1, 7 or 30.
+
+        The cohort `new` is users who are new in this slot, and what they will do is a forecast; `first` is those of the
+        stream's first slot. None if measurements say no more of it than was presumed before them.
+        """
+        if cohort not in COHORTS:
+            raise OptionError(f"`cohort` must be {' or '.join(COHORTS)}. Got {cohort!r}.")
+        return self._engagement(f"{COHORTS[cohort]}retention_{_one_of(after, AFTER, 'after')}")
+
+    def stickiness(self, window: int) -> Part | None:
+        """Return active users of this slot over the distinct ones of the last 7 or 30 slots; None as in `retention`."""
+        return self._engagement(f"stickiness_{_one_of(window, WINDOWS, 'window')}")
+
+    def further_activity(self) -> Part | None:
+        """Return in how many of the next 30 slots a user who is active now will be, on average: a forecast.
+
+        None as in `retention`.
+        """
+        return self._engagement("further_activity", HORIZON)
 
     def top(self, k: int) -> list[tuple[str, float]]:
         """Return the k most frequent bins with their shares."""
@@ -344,12 +384,20 @@ class Distribution:
         return Answer(share.value * self.total, error)
 
     def _people(self, name: str) -> Count:
+        told = self._told()
+        return Count(told[name], math.sqrt(told[f"{name}_variance"]))
+
+    def _engagement(self, name: str, most: float = 1.0) -> Part | None:
+        told = self._told()
+        return Part(told[name], math.sqrt(told[f"{name}_variance"]), most) if name in told else None
+
+    def _told(self) -> dict[str, float]:
         if self.people is None:
             raise OptionError(
                 "newcomers can be told from others only by what they first pay: among all users of a stream that "
                 "measures them by class, that alone has its ε, for ever, and that was never restored."
             )
-        return Count(self.people[name], math.sqrt(self.people[f"{name}_variance"]))
+        return self.people
 
     def _product(self, *names: str) -> Product:
         if not isinstance(self.domain, Product):
@@ -361,6 +409,20 @@ class Distribution:
     def _same(self, other: Distribution) -> None:
         if self.domain != other.domain:
             raise OptionError("the two releases must have the same domain.")
+
+
+def is_people(told: object) -> bool:
+    """Whether an object has the numbers of people that a release can have, each of engagement with its variance."""
+    if not isinstance(told, dict) or any(type(value) is not float for value in told.values()):
+        return False
+    known = [name for name in ENGAGEMENT if name in told]
+    return told.keys() == {*People._fields, *known, *(f"{name}_variance" for name in known)}
+
+
+def _one_of(value: int, known: tuple[int, ...], name: str) -> int:
+    if value not in known:
+        raise OptionError(f"`{name}` must be {', '.join(map(str, known[:-1]))} or {known[-1]}. Got {value!r}.")
+    return value
 
 
 def _ordered(domain: Domain) -> Bins:

@@ -24,7 +24,7 @@ from dpi.errors import NewerVersion, StateError, newer
 from dpi.events.slots import Slots
 from dpi.release.choice import Floats, Values
 from dpi.release.interval import LEVEL, deviations, deviations_of_all, interval
-from dpi.release.queries import PEOPLE, Distribution
+from dpi.release.queries import Distribution, is_people
 
 if TYPE_CHECKING:
     import polars as pl
@@ -185,8 +185,7 @@ class Release(Distribution):
                 record[name] = vector
             for name in ("total", "total_variance"):
                 record[name] = math.nan if record[name] is None else record[name]
-            people = record.get("people")
-            if people is not None and ({*people} != PEOPLE or {*map(type, people.values())} != {float}):  # type: ignore[misc, attr-defined]
+            if record.get("people") is not None and not is_people(record["people"]):
                 raise ValueError("other numbers")
             start = record["start"]
             record["start"] = None if start is None else datetime.fromisoformat(str(start))

@@ -53,11 +53,14 @@ PIECE = 1 << 16
 FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}  # a release never changes
 WORDS: dict[str, tuple[str, ...]] = {
     "top": ("k",), "probability": ("value",), "count": ("value",), "total": (),
-    "newcomers": (), "returning": (), "reach": (), "mean": (), "median": (), "sum": (), "spread": (),
+    "newcomers": (), "returning": (), "reach": (), "retention": ("after", "cohort"), "stickiness": ("window",),
+    "further-activity": (), "mean": (), "median": (), "sum": (), "spread": (),
     "quantile": ("q",), "range": ("low", "high"), "correlation": ("one", "other"),
     **dict.fromkeys(BETWEEN, ("beside", "beside-stream")),
 }  # fmt: skip
 """Which parameters each question takes of its own."""
+LEAST = {"count": 0, "retention": 1}
+"""How many of them must be there, if not all."""
 OWN = {name for names in WORDS.values() for name in names}
 SINCE = api.Parameter("since", "Slots after this one.", api.SLOT)
 LIMIT = api.Parameter("limit", "How many at most.", api.whole(1, MOST))
@@ -299,14 +302,17 @@ async def _write_events(
     api.Parameter("low", "From here (`range`).", api.NUMBER),
     api.Parameter("high", "To before here (`range`).", api.NUMBER),
     api.ONE, api.OTHER,
+    api.Parameter("after", "Slots: 1, 7 or 30 (`retention`).", api.WHOLE),
+    api.Parameter("cohort", "Users who are `new`, or of the `first` slot (`retention`)."),
+    api.Parameter("window", "Slots: 7 or 30 (`stickiness`).", api.WHOLE),
     api.Parameter("beside", "The slot of the other release (`l1`, `kl`, `join-size`).", api.WHERE),
     api.Parameter("beside-stream", "The stream of the other release."),
 )  # fmt: skip
 def get_answers(call: Call) -> Document:
     """A question with intervals, about one slot, or about every slot from `first` to before `end`.
 
-    It is one of top, probability, count, total, newcomers, returning, reach, mean, median, sum, spread, quantile,
-    range, correlation, l1, kl and join-size.
+    It is one of top, probability, count, total, newcomers, returning, reach, retention, stickiness, further-activity,
+    mean, median, sum, spread, quantile, range, correlation, l1, kl and join-size.
     """
     name, question, level = call.stream, call.place("question"), call.level
     if question not in WORDS:
@@ -337,8 +343,8 @@ def _make_question(call: Call, question: str, level: float) -> Callable[[Release
     part, where = call.text("part"), call.texts("where")
     if question not in BETWEEN:
         words = [question, *(text for name in WORDS[question] for text in call.texts(name))]
-        if len(words) - 1 < (len(WORDS[question]) if question != "count" else 0):
-            raise Problem(422, f"`{question}` needs {' and '.join(WORDS[question])}.")
+        if len(words) - 1 < LEAST.get(question, len(WORDS[question])):
+            raise Problem(422, f"`{question}` needs {' and '.join(WORDS[question][: LEAST.get(question)])}.")
         ask = asked(words, level)
         return lambda release: ask(narrowed(release, part, where))
     beside, stream = call.text("beside"), call.text("beside-stream") or call.stream

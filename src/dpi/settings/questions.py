@@ -15,11 +15,11 @@ from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.interval import LEVEL
-from dpi.release.queries import Answer, Distribution
+from dpi.release.queries import NOT_SURER, Answer, Distribution
 
 QUESTIONS = (
-    "top K, probability VALUE, count [VALUE], total, newcomers, returning, reach, mean, median, quantile Q, "
-    "range LOW HIGH, sum, spread, correlation PART PART"
+    "top K, probability VALUE, count [VALUE], total, newcomers, returning, reach, retention 1|7|30 [first], "
+    "stickiness 7|30, further-activity, mean, median, quantile Q, range LOW HIGH, sum, spread, correlation PART PART"
 )
 """What can be asked of one release."""
 BETWEEN = ("l1", "kl", "join-size")
@@ -61,6 +61,12 @@ def asked(words: Sequence[str], level: float = LEVEL) -> Callable[[Distribution]
             return lambda d: _one(d.count(), level, 0)
         case ["newcomers" | "returning" | "reach" as what]:
             return lambda d: _one(getattr(d, what)(), level)
+        case ["retention", after, *cohort] if len(cohort) < 2:
+            return lambda d: _one(_measured(d.retention(whole(after, "retention"), *cohort)), level)
+        case ["stickiness", window]:
+            return lambda d: _one(_measured(d.stickiness(whole(window, "stickiness"))), level)
+        case ["further-activity"]:
+            return lambda d: _one(_measured(d.further_activity()), level)
         case ["mean" | "median" | "sum" | "spread" as what]:
             return lambda d: _one(getattr(d, what)(), level)
         case ["quantile", q]:
@@ -152,6 +158,12 @@ def _one(answer: Answer, level: float, least: float = -math.inf, most: float = m
     """One number; its interval is cut where no share or count can be."""
     lower, upper = answer.interval(level)
     return [Row(None, float(answer.value), float(max(lower, least)), float(min(upper, most)))]
+
+
+def _measured(answer: Answer | None) -> Answer:
+    if answer is None:
+        raise OptionError(NOT_SURER)
+    return answer
 
 
 def _top(found: Distribution, k: int, level: float) -> list[Row]:

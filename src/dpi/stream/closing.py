@@ -25,6 +25,7 @@ were a fresh one drawn after each failure, a failure that large budgets cause wo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -40,7 +41,7 @@ from dpi.budget.classes import Bounds, GroupBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.histogram.compression import Compression, Histogram, count
 from dpi.histogram.grouping import Groups
-from dpi.mechanism.base import Estimate, Measurement
+from dpi.mechanism.base import ENGAGEMENT, Estimate, Measurement
 from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store.base import PaidSlot
@@ -229,6 +230,10 @@ def _people(estimate: Estimate, after: StreamState, bounds: Bounds | None) -> di
     on, and the mechanism knows the stream from its first slot.
     """
     told = estimate.people
-    if told is None or bounds is None or bounds.period is not None or bounds.restored:
+    if told is None or bounds is None or bounds.period is not None or bounds.restored or estimate.since != after.first:
         return None
-    return dict(told._asdict()) if estimate.since == after.first else None
+    found: dict[str, float] = told._asdict()
+    if estimate.engagement is not None:
+        for name, (value, variance) in zip(ENGAGEMENT, estimate.engagement.tolist(), strict=True):
+            found |= {} if math.isnan(value) else {name: value, f"{name}_variance": variance}
+    return found

@@ -1,6 +1,7 @@
 """The estimator: who is active, what they do, what they pay; by class, or of users who are measured alike."""
 
 from dpi.mechanism.users._alike import HUGE, AlikeState, close_alike, same_hypotheses
+from dpi.mechanism.users._engagement import PRIOR_DEVIATIONS
 from dpi.mechanism.users._hypotheses import Laws
 from dpi.mechanism.users._payments import ask
 from dpi.mechanism.users._slot import GroupSums, close_slot
@@ -8,6 +9,7 @@ from dpi.mechanism.users._state import UsersState, decode, digested, encode, fre
 
 __all__ = [
     "HUGE",
+    "PRIOR_DEVIATIONS",
     "AlikeState",
     "GroupSums",
     "Laws",

@@ -62,8 +62,9 @@ SURE = 1e5
 """Precision with which weights of a cohort sum to one. Source: by definition."""
 
 _stays = HAZARD[1:] < 1e-4
-_PRIOR: Floats = np.r_[ONCE, OTHERS * np.where(_stays, FOR_EVER / _stays.sum(), (1 - FOR_EVER) / (~_stays).sum())]
-USUAL: Floats = _PRIOR / _PRIOR.sum()
+PRIOR: Floats = np.r_[ONCE, OTHERS * np.where(_stays, FOR_EVER / _stays.sum(), (1 - FOR_EVER) / (~_stays).sum())]
+"""Weights of the Dirichlet prior, by type."""
+USUAL: Floats = PRIOR / PRIOR.sum()
 """Weights of the types, before anything was seen."""
 _STAY: Floats = np.minimum(LONG_RUN * (1 - HAZARD) / HAZARD, LONGEST)
 _OF: Integers = np.r_[np.arange(MEMBERS) % 2, np.full(MEMBERS, NOBODY)]
@@ -117,7 +118,7 @@ class Ensemble:
     def with_cohort(self, random: np.random.Generator, last: float) -> Ensemble:
         """One more cohort; of three the last two become one, of which `last` is the share of the later."""
         grown = self._joined(last) if self.cohorts == len(PULL) else self
-        drawn = random.dirichlet(_PRIOR, MEMBERS)
+        drawn = random.dirichlet(PRIOR, MEMBERS)
         drawn[:2] = USUAL
         like = grown.weights[:, -TYPES:] if grown.cohorts else drawn
         return replace(

@@ -9,6 +9,9 @@ What newcomers paid over what each was asked for, all of ε being left, is their
 one in each of B bins has the variance 2·B together, of which 1/pay² is left, and noises of slots are independent, so
 variances add. No law is fitted: the error of one would be alike in all slots, and add up.
 
+*Newcomers.* Their number in a slot is read by a law, which narrows it where bins are many. By how much that differs
+from what was measured, on average over the last twenty slots, is the error that the law makes, and widens it.
+
 Sees sums after noise; no histogram, no user.
 """
 
@@ -21,13 +24,14 @@ import numpy as np
 
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
-from dpi.mechanism.base import Estimate, Floats, People
+from dpi.mechanism.base import AFTER, Estimate, Floats, People
 from dpi.mechanism.filtering._gaussians import Gaussians
+from dpi.mechanism.users._engagement import estimate_engagement
 from dpi.mechanism.users._hypotheses import BAND_OF, GROUP_OF, Reading, Seen
 from dpi.mechanism.users._laws import LawFilter
 from dpi.mechanism.users._season import Season, learn_phase, phase_activity, phase_profile
 from dpi.mechanism.users._state import UsersState
-from dpi.mechanism.users._who import Census, Sizes, Total
+from dpi.mechanism.users._who import CHECKED, Census, Sizes, Total
 
 FLOOR = 0.0005
 """Uniform share of every release: nothing is impossible. Source: by definition; less than any error that is known."""
@@ -102,8 +106,19 @@ def close_slot(
     away = np.maximum(slot - measured, 0.0) * (measured < slot) * sizes.users
     waiting = float(sizes.users[measured < slot].sum())
     estimate = replace(estimate, carried=min(waiting / sizes.total, 1.0), age=float(away.sum()) / max(waiting, 1e-9))
-    first, reach = state.first if state.known else slot, state.reach + _came(groups, epsilon, sizes)
-    estimate = replace(estimate, people=_people(sizes, reach), since=first)
+    first, came = state.first if state.known else slot, _came(groups, epsilon, sizes)
+    reach, apart = state.reach + came, state.apart
+    if groups:
+        apart = CHECKED * apart + np.array([sizes.users[0] - came[0], 1.0])
+    people = _people(sizes, reach, apart)
+    engagement = estimate_engagement(
+        census.active,
+        census.past,
+        (census.known, slot - first),
+        (people.newcomers, float(state.who.first[0]), sizes.total),
+        _phases_after(state.season, slot, first),
+    )
+    estimate = replace(estimate, people=people, engagement=engagement, since=first)
     _move_up(laws, sizes, heard, census if state.known else None)
     if profile is not None:
         laws.season(1 / profile.mean)
@@ -123,6 +138,7 @@ def close_slot(
         newcomers=state.newcomers + (weight * (share - state.newcomers) if state.known else 0.0),
         first=first,
         reach=reach,
+        apart=apart,
     )
     return after, estimate
 
@@ -135,11 +151,11 @@ def _came(groups: Sequence[GroupSums], epsilon: float, sizes: Sizes) -> Floats:
     return np.array([values.sum() / pay, 2 * values.size / pay**2])
 
 
-def _people(sizes: Sizes, reach: Floats) -> People:
+def _people(sizes: Sizes, reach: Floats, apart: Floats) -> People:
     new, doubt = float(sizes.users[0]), sizes.doubts[0][1]
     return People(
         newcomers=new,
-        newcomers_variance=doubt,
+        newcomers_variance=doubt + float(apart[0] / max(apart[1], 1.0)) ** 2,
         returning=max(sizes.total - new, 0.0),
         returning_variance=max(sizes.variance - doubt, 0.0),
         reach=float(reach[0]),
@@ -166,6 +182,14 @@ def enter_phase(season: Season, slot: int, laws: LawFilter) -> tuple[int, Gaussi
     profile = phase_profile(season, phase)
     laws.season(profile.mean)
     return phase, profile, phase_activity(season, phase)
+
+
+def _phases_after(season: Season, *slots: int) -> Floats:
+    """How active users are `AFTER` so many slots, of each slot."""
+    if not season.period:
+        return np.ones((len(slots), len(AFTER)))
+    found = [[phase_activity(season, (slot + n) % season.period) for n in AFTER] for slot in slots]
+    return np.maximum(found, 1e-3)
 
 
 def _total(one: GroupSums, expected: Sizes, laws: LawFilter, epsilon: float) -> Total:
@@ -218,8 +242,9 @@ def release_laws(
         users = float(sized.sum())
         weights = laws.weights(group)
         even_part = laws.evenness(group)
-        seen = next((one.seen for one in heard if one.sums.group == group), None)
-        measured = sum(float(sizes.users[one.sums.classes].sum()) for one in heard if one.sums.group == group)
+        here = [one for one in heard if one.sums.group == group]
+        seen = here[0].seen if here else None
+        measured = sum([float(sizes.users[one.sums.classes].sum()) for one in here])
         if seen is not None and seen.users is not None and seen.variance is not None:
             each, doubt = seen.users, seen.variance
             # Even where all bins are alike, chance makes them unlike: what is known of these users is not made even.

@@ -45,6 +45,8 @@ class UsersState:
     """The first slot."""
     reach: Floats
     """Newcomers of all slots as they were measured, without a model, and the variance of that."""
+    apart: Floats
+    """By how much newcomers were more than measured, summed over about twenty slots, and how many these are."""
 
     @classmethod
     def begun(cls, bins: int, classes: int, season: int) -> UsersState:
@@ -61,6 +63,7 @@ class UsersState:
             newcomers=0.5,
             first=-1,
             reach=np.zeros(2),
+            apart=np.zeros(2),
         )
 
     @property

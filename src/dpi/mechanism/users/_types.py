@@ -95,7 +95,7 @@ def by_type(states: Floats) -> Floats:
     return np.asarray(np.add.reduceat(states, FIRST, axis=-1))
 
 
-def more_active(log_odds: float) -> Floats:
-    """How likely each state is active, if the odds are e^`log_odds` times as large for all."""
+def more_active(log_odds: float | Floats) -> Floats:
+    """How likely each state is active, if the odds are e^`log_odds` times as large for all; a row for each of these."""
     factor = np.exp(log_odds)
     return np.asarray(ACTIVE * factor / (1 - ACTIVE + ACTIVE * factor))

@@ -20,6 +20,7 @@ import numpy as np
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
+from dpi.mechanism.users._engagement import PAST, Active
 from dpi.mechanism.users._ensemble import USUAL, Ensemble, Regression
 from dpi.mechanism.users._level import Level
 from dpi.mechanism.users._types import (
@@ -95,6 +96,10 @@ class Who:
     """Squared misses of forecasts over their variances, and how much they weigh."""
     types: Floats
     """Of the users of each class who are active, the share of each type; of newcomers, of all who are new."""
+    past: Floats
+    """If all of a cohort were of one type: active users of earlier slots by cohort and type, the latest last …"""
+    known: int
+    """… and how many of these slots there were, one after the other."""
 
     @classmethod
     def begun(cls, classes: int) -> Who:
@@ -112,6 +117,8 @@ class Who:
             common=np.zeros(2),
             missed=np.array([2.0, 1.0]),
             types=np.tile(USUAL, (classes, 1)),
+            past=np.zeros((PAST, 0, TYPES)),
+            known=0,
         )
 
 
@@ -136,7 +143,7 @@ class Census:
         self._users, self._left = who.users, who.left
         self._inflow, self._usual, self._first = who.inflow, who.usual, who.first
         self._common, self._missed = who.common, who.missed
-        self._arrivals = who.arrivals
+        self._arrivals, self.past, self.known = who.arrivals, who.past, who.known
         self.told: Floats = np.zeros(2)
         """How many returned, and how many were expected to, each by how much it told."""
 
@@ -155,6 +162,8 @@ class Census:
             common=self._common,
             missed=self._missed,
             types=self._types(),
+            past=np.concatenate([self.past[1:], by_type(self.active.users)[None]]),
+            known=min(self.known + 1, PAST),
         )
 
     def _types(self) -> Floats:
@@ -172,15 +181,15 @@ class Census:
         """Who is active some slots later, before anything is measured; in a phase that is more or less active."""
         if self._who.slots in COHORTS:
             self._begin_cohort()
+        if slots > 1:
+            self.known = 0  # windows are of slots that follow each other
         later = NEXT if slots == 1 else np.linalg.matrix_power(NEXT, slots)
         self._users, self._left = self._users @ later, self._left @ later
         self._activity, self._log_odds = activity, float(np.log(max(activity, 1e-3)))
         active = more_active(self._log_odds)
         holding, classes = self._left * active, len(self._users)
-        self._present, self._holding, self._idle = (
-            by_type(of_states).reshape(classes, -1)
-            for of_states in (self._users * active, holding, holding * (1 - active))
-        )
+        of_states = np.stack([self._users * active, holding, holding * (1 - active)])
+        self._present, self._holding, self._idle = by_type(of_states).reshape(3, classes, -1)
         self._hold()
         return self._sized(np.maximum(self._present @ self._mean, 0.0), self._inflow.expected, 0.0, ())
 
@@ -207,8 +216,21 @@ class Census:
             self._arrivals = max(new - float(self._present[0] @ self._mean), 0.0)
             self._usual += 0.3 * (self._arrivals - self._usual)
         sizes = self._number(heard, more, unsure, new, doubt)
-        self._move(totals, more, new)
+        active = more_active(self._log_odds + more)
+        self.active = self._active(active, new)
+        self._move(totals, active, new)
         return sizes
+
+    def _active(self, active: Floats, new: float) -> Active:
+        """Who is active, if each state is so likely."""
+        newcomers, weights = np.zeros(self._users.shape[1:]), (self._everyone, self._shares)
+        if not self._who.slots:
+            newcomers[0] = new * np.where(STOCK > 0, STOCK * ACTIVE, ENTER)
+        else:
+            newcomers[0] = self._users[0, 0] * active
+            newcomers[-1] += self._arrivals * ENTER
+        users = newcomers + self._users[1:].sum(0) * active
+        return Active(users, newcomers, *weights, _widening(*self._missed.tolist()), self._common_variance)
 
     def _hold(self) -> None:
         """What every member says, how likely each is, and their mean."""
@@ -227,13 +249,15 @@ class Census:
         """Users who come from now on; of more than three cohorts the middle ones become one."""
         if self._users.shape[1] == 3:
             last = float(self._users[1:, 2].sum() / max(self._users[1:, 1:].sum(), 1e-9))
-            self._users, self._left = (
-                np.stack([a[:, 0], a[:, 1] + a[:, 2]], axis=1) for a in (self._users, self._left)
+            self._users, self._left, self.past = (
+                np.stack([a[:, 0], a[:, 1] + a[:, 2]], axis=1) for a in (self._users, self._left, self.past)
             )
         else:
             last = 1.0
         self._regression.begin_cohort(last)
-        self._users, self._left = (np.pad(a, ((0, 0), (0, 1), (0, 0))) for a in (self._users, self._left))
+        self._users, self._left, self.past = (
+            np.pad(a, ((0, 0), (0, 1), (0, 0))) for a in (self._users, self._left, self.past)
+        )
 
     def _learn(self, totals: Sequence[Total]) -> list[_Heard]:
         """Each total that says anything; the regression is told of all."""
@@ -313,9 +337,8 @@ class Census:
         doubts.append((np.flatnonzero(others), unheard))
         return self._sized(result, new, variance + unheard, tuple(doubts))
 
-    def _move(self, totals: Sequence[Total], more: float, new: float) -> None:
+    def _move(self, totals: Sequence[Total], active: Floats, new: float) -> None:
         """Who was active and due pays, and is in the next class. Those who are met were there before, or arrive."""
-        active = more_active(self._log_odds + more)
         shares = {int(m): share for total in totals for m, share in zip(total.classes, total.shares, strict=True)}
         users, left, top = self._users.copy(), self._left.copy(), len(self._users) - 1
         if not self._who.slots:
