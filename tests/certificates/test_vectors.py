@@ -201,7 +201,7 @@ def test_both_languages_compute_the_same_budgets(tmp_path):
     for links in chains:
         read_chain(links, None, problems := [])
         expected.append(min((int(problem.split()[1]) for problem in problems), default=None))
-    assert expected.count(None) < 10
+    assert expected.count(None) < len(expected) // 2
     texts = [[{"text": link.text, "digest": link.digest, "signature": None} for link in links] for links in chains]
     (tmp_path / "chains.json").write_text(json.dumps(texts))
     (tmp_path / "run.mjs").write_text(
