@@ -302,7 +302,7 @@ def _known(report: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def _say(module: str, total: int, chosen: Sequence[Mutant], known: dict[str, dict[str, Any]]) -> None:
-    """One row of the table in docs/mutation.md."""
+    """One row of the table of modules."""
     ends = [known[m.key] for m in chosen]
     alive = [end for end in ends if end["outcome"] == "survived"]
     source = path_of(module).read_text().splitlines()

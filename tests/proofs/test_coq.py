@@ -42,7 +42,7 @@ def test_nothing_is_left_open():
 
 def test_names_that_docs_and_docstrings_point_to_exist():
     """A lemma that is named beside its file is in it."""
-    pages = [*(ROOT / "src/dpi").rglob("*.py"), ROOT / "docs/proofs.md", ROOT / "docs/privacy.md"]
+    pages = [*(ROOT / "src/dpi").rglob("*.py"), ROOT / "docs/audit.md", ROOT / "docs/privacy.md"]
     found = {page: POINTER.findall(page.read_text()) for page in pages}
     for page, pointers in found.items():
         for name, file in pointers:
@@ -56,7 +56,7 @@ def test_names_that_docs_and_docstrings_point_to_exist():
         "budget/billing.py", "budget/classes.py", "budget/accounts.py", "budget/charge.py",
         "histogram/compression.py", "noise/laplace.py", "mechanism/base.py",
     }  # fmt: skip
-    assert len(found[ROOT / "docs/proofs.md"]) >= 20
+    assert len(found[ROOT / "docs/audit.md"]) >= 20
 
 
 def test_axioms_are_read_off_what_coq_prints():
@@ -79,7 +79,7 @@ def test_everything_is_proved_from_the_axioms_that_are_allowed(tmp_path):
     told = proofs.check(tmp_path)
     assert proofs.axioms_of(told) <= proofs.AXIOMS
     assert told.count("Closed under the global context") == 2  # the ledger needs none of them
-    page = (ROOT / "docs/proofs.md").read_text()
+    page = (ROOT / "docs/audit.md").read_text()
     for name in ("ledger_keeps_epsilon", "promise"):
         statement = re.search(rf"^{name}\n.*?(?=^\S)", told, re.MULTILINE | re.DOTALL).group().rstrip()
         assert statement in page, name

@@ -2,7 +2,7 @@
 
 The functions are made of operators and of numpy's elementwise functions alone. So the same code that runs on arrays
 also runs on the terms of a solver, which proves what the docstrings promise for all inputs of the stated ranges, and
-that no intermediate leaves 64 bits (`tests/proofs`, `docs/proofs.md`).
+that no intermediate leaves 64 bits (`tests/proofs`, `docs/audit.md`).
 """
 
 from __future__ import annotations
