@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("page", "title"), [("engine", "## What can fail"), ("spark", "## What fails, and what then")])
+@pytest.mark.parametrize(("page", "title"), [("engine", "## Failures"), ("spark", "## Failures")])
 def test_tests_of_the_failure_table_are_there(page, title):
     """A test that a row names, and was renamed, is noticed."""
     table = (ROOT / "docs" / f"{page}.md").read_text("utf-8").partition(title)[2].partition("\n## ")[0]
