@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test suite test-all proofs lint picture sbom lock release bench peers tables mutate reproduce docs clean
+.PHONY: run test suite test-all proofs lint picture reference sbom lock release bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -34,6 +34,10 @@ lint: .venv/dev
 
 picture: .venv/dev
 	$(BIN)/python tools/rooms.py
+
+# docs/options.md, when an option has come, gone or changed.
+reference: .venv/dev
+	$(BIN)/python tools/options.py
 
 # What a core install holds: deploy/sbom.cdx.json.
 sbom: .venv/release

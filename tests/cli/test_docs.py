@@ -1,20 +1,25 @@
+"""docs/options.md is made from the declarations of options; the number of commands and parameters is bounded."""
+
+import runpy
 from pathlib import Path
 
-import pytest
-
-from dpi.cli._parameters import make_command, options_of
+from dpi.cli._parameters import make_command
 from dpi.cli.commands import COMMANDS, SUBCOMMANDS
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+TOOL = runpy.run_path(str(ROOT / "tools" / "options.py"))
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *SUBCOMMANDS])
-def test_every_option_is_in_the_reference(command):
-    """docs/cli.md names every option of every command, those with a flag by their flag."""
-    text = (DOCS / "cli.md").read_text()
-    options = [each for each in options_of(command).values() if not each.setting.argument]
-    missing = [each.name for each in options if (f"--{each.name}" if each.flag else f"`{each.name}`") not in text]
-    assert missing == []
+def test_the_reference_of_options_is_up_to_date():
+    """If this fails: make reference."""
+    assert TOOL["PAGE"].read_text("utf-8") == TOOL["page"]()
+
+
+def test_every_option_has_its_row():
+    """Flags by their flag, those of a file by their name."""
+    text = TOOL["section"]("run")
+    assert "| `--epsilon` | NUMBER | required | ε per user, for ever. |" in text
+    assert "| `quota` | PART |  | The part of ε that is for this stream alone. |" in text
 
 
 def test_the_surface_is_small():

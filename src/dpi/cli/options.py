@@ -10,7 +10,7 @@ from dpi.settings.declaration import Setting
 Json = Annotated[bool, Setting("", "Print one JSON document and nothing else.")]
 Config = Annotated[
     list[Path] | None,
-    Setting("FILE|KEY=VALUE", "A TOML file with options, or one of them; see docs/cli.md. May be repeated."),
+    Setting("FILE|KEY=VALUE", "A TOML file with options, or one of them; see docs/options.md. May be repeated."),
 ]
 """A command gets the files that were named, for what it reads in them itself."""
 StoreArgument = Annotated[str, Setting("STORE", "A store: a path, or postgresql://…", argument=True)]

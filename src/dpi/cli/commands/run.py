@@ -69,7 +69,7 @@ def run(
 
     The store remembers every user's account, so that running again, or running another stream, keeps the one ε. Rows
     that cannot be read are dropped, each by itself. More options, such as policy, quota, period, converging, mechanism
-    or compression, are said in dpi.toml, or by --config KEY=VALUE: docs/cli.md lists them.
+    or compression, are said in dpi.toml, or by --config KEY=VALUE: docs/options.md lists them.
 
     Examples:
       dpi run visits.parquet --user user --time at --value country

@@ -38,7 +38,7 @@ def serve(
 
     Streams are those of the store, and those that the configuration names in tables such as [streams.visits]. Without
     TLS files or a proxy in front it listens on this machine alone. TLS, limits and the store's guards are said in
-    [serve] of dpi.toml: docs/cli.md lists them. `dpi serve token` makes tokens, `dpi serve top` shows how it does.
+    [serve] of dpi.toml: docs/options.md lists them. `dpi serve token` makes tokens, `dpi serve top` shows how it does.
 
     Examples:
       dpi serve --demo
