@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test suite test-all proofs lint picture reference sbom lock release bench peers tables mutate reproduce docs clean
+.PHONY: run test suite test-all proofs lint picture reference sbom lock release figures bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -59,9 +59,13 @@ mutate: .venv/dev
 reproduce: .venv/reproduce
 	$(BIN)/dpi reproduce all
 
-# docs/performance.md, on a machine that does nothing else; BENCH=--quick for smaller sizes.
+# Which figures of the pages are older than what they depend on, and what it takes to measure them; NAMES="…" measures, NAMES=stale all of them.
+figures: .venv/$(if $(NAMES),bench,core)
+	$(BIN)/python -W ignore tools/results.py $(NAMES)
+
+# docs/performance.md, on a machine that does nothing else.
 bench: .venv/bench peers
-	$(BIN)/python -W ignore benchmarks/performance.py --page docs/performance.md $(BENCH)
+	$(BIN)/python -W ignore tools/results.py $(basename $(notdir $(wildcard results/performance-*.json)))
 
 # An environment for each library beside ours; says which of them this machine cannot have.
 peers: .venv/bench

@@ -1,11 +1,21 @@
-"""Side-by-side timing: every contender in turn, round after round, so that a noisy machine is noisy for all."""
+"""Side-by-side timing: every contender in turn, round after round, so that a noisy machine is noisy for all.
+
+What is found goes to `results/` by `record` (`tools/results.py`).
+"""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
+
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+
+from results import ESTIMATES, SLOT, Cell, record
+
+__all__ = ["ESTIMATES", "SLOT", "Cell", "interleaved", "peak_of", "quartiles", "record", "resident", "row"]
 
 _STATUS = Path("/proc/self/status")
 
@@ -22,6 +32,14 @@ def interleaved(
             if turn:
                 times[name].append(clock() - start)
     return {name: median(t) for name, t in times.items()}
+
+
+def quartiles(numbers: Sequence[float], scale: float = 1.0) -> Cell:
+    """A median with its quartiles, or the one number that there is."""
+    if len(numbers) < 2:
+        return scale * numbers[0]
+    low, middle, high = (scale * each for each in quantiles(numbers, n=4, method="inclusive"))
+    return [middle, low, high]
 
 
 def peak_of(run: Callable[[], object]) -> int:

@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 import dpi
+from measure import SLOT, Cell, record
 
 HOME = str(Path(dpi.__file__).parent)
 Stack = tuple[str, ...]
@@ -145,7 +146,7 @@ def large(events: int) -> Stacks:
     return sampler.stacks
 
 
-def heaviest(stacks: Stacks, most: int = 8) -> list[str]:
+def heaviest(stacks: Stacks, most: int = 8) -> list[list[Cell]]:
     """Where time is spent itself, by function of ours: what others do counts for the one that asked."""
     own: dict[str, float] = defaultdict(float)
     for stack, seconds in stacks.items():
@@ -153,20 +154,24 @@ def heaviest(stacks: Stacks, most: int = 8) -> list[str]:
         own[mine[-1] if mine else "outside"] += seconds
     total = sum(own.values())
     heavy = sorted(own.items(), key=lambda pair: -pair[1])[:most]
-    return [f"| `{name}` | {seconds / total:.0%} |" for name, seconds in heavy]
+    return [[f"`{name}`", round(100 * seconds / total)] for name, seconds in heavy]
 
 
-def table(quick: bool, pictures: Path) -> list[str]:
+def measure(quick: bool, pictures: Path) -> None:
     """The heaviest functions of both runs; the pictures are drawn beside them."""
     sys.setswitchinterval(1.0)
     slots, events = (100, 1_000_000) if quick else (400, 10_000_000)
     runs = {
-        "performance-small-slots.svg": (f"{slots} small slots", small(slots)),
-        "performance-large-slot.svg": (f"a slot of {events:,} events", large(events)),
+        "small-slots": (f"{slots} small slots", small(slots)),
+        "large-slot": (f"A slot of {events:,} events", large(events)),
     }
-    lines = []
-    for file, (about, stacks) in runs.items():
-        (pictures / file).write_text(drawn(stacks, f"Processor time of {about}"), encoding="utf-8")
-        lines += [f"**{about[0].upper()}{about[1:]}**, by function of ours, with what it calls outside:", ""]
-        lines += ["| function | share |", "|---|---|", *heaviest(stacks), ""]
-    return lines[:-1]
+    for name, (about, stacks) in runs.items():
+        drawing = drawn(stacks, f"Processor time: {about}")
+        (pictures / f"performance-{name}.svg").write_text(drawing, encoding="utf-8")
+        record(
+            f"performance-{name}",
+            parts=SLOT,
+            about=f"{about}, by function of ours, with what it calls outside.",
+            columns=["function", "share, %"],
+            rows=heaviest(stacks),
+        )

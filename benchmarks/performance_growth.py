@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 import dpi
+from measure import SLOT, Cell, record
 
 AXES: dict[str, tuple[str, tuple[int, ...]]] = {
     "events": ("1,000 users, 100 bins", (1_000, 10_000, 100_000, 1_000_000, 10_000_000)),
@@ -112,12 +113,12 @@ def picture(found: Sizes) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def table(quick: bool, pictures: Path) -> list[str]:
+def measure(quick: bool, pictures: Path) -> None:
     """Seconds by size, and slopes; the picture is drawn beside them."""
     found = measured(quick)
     (pictures / "performance-growth.svg").write_text(picture(found), encoding="utf-8")
-    lines = ["| grows | the rest | processor seconds | slope |", "|---|---|---|---|"]
-    for axis, sizes in found.items():
-        cells = ", ".join(f"{size:,}: {seconds:.3g}" for size, seconds in sizes.items())
-        lines.append(f"| {axis} | {AXES[axis][0]} | {cells} | {slope(sizes):.2f} |")
-    return lines
+    rows: list[list[Cell]] = [
+        [axis, AXES[axis][0], {f"{size:,}": seconds for size, seconds in sizes.items()}, slope(sizes)]
+        for axis, sizes in found.items()
+    ]
+    record("performance-growth", parts=SLOT, columns=["grows", "the rest", "processor seconds", "slope"], rows=rows)

@@ -13,7 +13,6 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import quantiles
 from typing import IO
 
 import numpy as np
@@ -22,6 +21,7 @@ import polars as pl
 PEERS = Path(__file__).resolve().parent / "peers"
 sys.path.append(str(PEERS))
 from install import environment, python  # noqa: E402
+from measure import SLOT, Cell, quartiles, record  # noqa: E402
 from turns import VALUES  # noqa: E402
 
 CONTENDERS = {
@@ -129,44 +129,32 @@ def played(file: Path, users: int, rounds: int, seconds: float) -> tuple[dict[st
     return running, missing
 
 
-def shown(number: float) -> str:
-    """Three digits."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def spread(numbers: list[float], scale: float = 1.0) -> str:
-    """A median with its quartiles."""
-    if len(numbers) < 2:
-        return shown(scale * numbers[0])
-    low, middle, high = (scale * each for each in quantiles(numbers, n=4, method="inclusive"))
-    return f"{shown(middle)} ({shown(low)} – {shown(high)})"
-
-
-def table(quick: bool, _: Path) -> list[str]:
+def measure(quick: bool, _: Path) -> None:
     """The table of every size, and who is missing."""
-    lines, versions = [], dict[str, str]()
     for rows, users in QUICK if quick else SIZES:
         with tempfile.TemporaryDirectory() as folder:
             file, present = written(rows, users, Path(folder))
             running, missing = played(file, present, *((3, 10.0) if quick else (7, 120.0)))
         ours = float(np.median([turn["cpu"] for turn in running["with_dpi"].turns]))
         clock = float(np.median([turn["wall"] for turn in running["with_dpi"].turns]))
-        lines += [
-            f"**{rows:,} events of {present:,} users.**",
-            "",
-            "| | processor s | × ours | seconds | × ours | peak memory, MiB | rounds |",
-            "|---|---|---|---|---|---|---|",
-        ]
+        lines, versions = list[list[Cell]](), dict[str, str]()
         for script, each in running.items():
             cpu, wall, peak = ([turn[name] for turn in each.turns] for name in ("cpu", "wall", "peak"))
-            ratios = (float(np.median(numbers)) / unit for numbers, unit in ((cpu, ours), (wall, clock)))
             name = f"{CONTENDERS[script][0]}{' †' if each.note else ''}"
-            times = map(shown, ratios)
-            cells = [spread(cpu), next(times), spread(wall), next(times), spread(peak, 2**-20), str(len(cpu))]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+            of_cpu, of_wall = float(np.median(cpu)) / ours, float(np.median(wall)) / clock
+            lines.append([name, quartiles(cpu), of_cpu, quartiles(wall), of_wall, quartiles(peak, 2**-20), len(cpu)])
             versions |= each.versions if CONTENDERS[script][1] else {}
-        lines.append("")
-        lines += [f"{CONTENDERS[script][0]} is missing: {why}.\n" for script, why in missing.items()]
-        lines += [f"† {each.note}.\n" for each in running.values() if each.note]
-    peers = sorted(name for name in versions if name not in ("numpy", "polars", "pyarrow"))
-    return [*lines, "Peers: " + ", ".join(f"{name} {versions[name]}" for name in peers) + "."]
+        peers = sorted(name for name in versions if name not in ("numpy", "polars", "pyarrow"))
+        record(
+            f"performance-peers-{rows // 1_000_000}m",
+            parts=SLOT,
+            about=f"{rows:,} events of {present:,} users.",
+            columns=["", "processor s", "× ours", "seconds", "× ours", "peak memory, MiB", "rounds"],
+            rows=lines,
+            spread="quartiles of the rounds",
+            notes=[
+                *(f"{CONTENDERS[script][0]} is missing: {why}." for script, why in missing.items()),
+                *(f"† {each.note}." for each in running.values() if each.note),
+                f"Peers: {', '.join(f'{name} {versions[name]}' for name in peers)}.",
+            ],
+        )

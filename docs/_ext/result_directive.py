@@ -1,0 +1,47 @@
+"""Measured figures on a page: a table by a directive, a single one by a role, both from `results/`.
+
+    ```{result} NAME            the table, how it was measured, and what has changed since;
+    a row's name                with names, one a line, these rows alone
+    ```
+
+    {result}`NAME key`          one of its single values
+
+`tools/results.py` says what they are. Both are put in place of what stands in the source before it is parsed, so that
+readers that are programs get the same.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import results
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+FENCE = re.compile(r"^```\{result\} ([\w-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ROLE = re.compile(r"\{result\}`([\w-]+) ([^`]+)`")
+
+
+def expand(text: str) -> str:
+    """Return a page's text with the figures that it includes."""
+    text = FENCE.sub(lambda found: results.read(found[1]).table(found[2].splitlines()), text)
+    return ROLE.sub(lambda found: results.write(results.read(found[1]).values[found[2]]), text)
+
+
+def included(text: str) -> set[str]:
+    """Return the names of the results that a page includes."""
+    return {found[1] for pattern in (FENCE, ROLE) for found in pattern.finditer(text)}
+
+
+def _read(app: Sphinx, page: str, source: list[str]) -> None:
+    for name in included(source[0]):
+        app.env.note_dependency(str(results.FOLDER / f"{name}.json"))
+    source[0] = expand(source[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Before a page is parsed."""
+    app.connect("source-read", _read)
+    return {"parallel_read_safe": True}

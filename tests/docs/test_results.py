@@ -1,0 +1,186 @@
+"""Measured figures have one home, `results/`: pages include them, say when they are stale, and have no others."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "docs" / "_ext")]
+results = importlib.import_module("results")
+directive = importlib.import_module("result_directive")
+for _ in range(2):
+    sys.path.pop(0)
+
+PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md")}
+CONVERTED: dict[str, set[str]] = {
+    "performance": {
+        "3.11", "17",  # versions that are needed
+        "1,000", "ε = 1", "100", "2,000",  # what is measured
+        "x86-64", "0.19.1", "0.21.0", "12",  # builds of a peer
+        "1 is proportional, 0 not at all",
+    },
+}  # fmt: skip
+"""Pages of evidence whose figures are all included, and the digits of their own words: settings, not figures."""
+PICTURES = {"performance": 3}
+
+
+def own_words(text: str) -> str:
+    """What a page says itself: without directives, code and addresses."""
+    text = directive.ROLE.sub("", directive.FENCE.sub("", text))
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`]*`|\]\([^)]*\)|<!--.*?-->", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", CONVERTED)
+def test_a_page_has_no_figure_of_its_own(page):
+    """Digits outside of directives are settings. If this fails: put the figure into its result, and include it."""
+    text = own_words(PAGES[page])
+    for setting in sorted(CONVERTED[page], key=len, reverse=True):
+        assert setting in text, f"{setting} is not on the page any more"
+        text = re.sub(rf"(?<![\d.,]){re.escape(setting)}(?![\d%]|[.,]\d)", "", text)
+    found = [line.strip() for line in text.splitlines() if re.search(r"\d", line) and not re.match(r"\d+\. ", line)]
+    assert found == []
+
+
+@pytest.mark.parametrize("page", CONVERTED)
+def test_what_a_page_includes_is_there(page):
+    """Tables are made, with how they were measured; what is in a sentence has its result somewhere on the page."""
+    text = PAGES[page]
+    expanded = directive.expand(text)
+    assert "{result}" not in expanded
+    tables = {found[1] for found in directive.FENCE.finditer(text)}
+    assert tables
+    assert directive.included(text) == tables
+    assert expanded.count("Measured by `") == len(directive.FENCE.findall(text))
+
+
+@pytest.mark.parametrize("name", results.names())
+def test_a_result_says_how_it_was_measured(name):
+    """By a command that can be given again; it names no machine, and a page needs it."""
+    path = ROOT / "results" / f"{name}.json"
+    result = results.read(name)
+    assert result.to_json() == path.read_text("utf-8")
+    assert (ROOT / result.script).is_file()
+    assert "benchmark" in result.code
+    assert result.code.keys() <= results.PARTS.keys()
+    assert result.rows or result.values
+    assert all(len(row) == len(result.columns) for row in result.rows)
+    assert not re.search(r"/(home|root|tmp|work)\b", path.read_text("utf-8"))
+    assert any(name in directive.included(text) or f"results/{name}.json" in text for text in PAGES.values())
+
+
+@pytest.mark.parametrize("part", results.PARTS)
+def test_a_part_is_there(part):
+    """A folder that has moved would have the digest of nothing."""
+    assert list((ROOT / results.PARTS[part][0]).rglob("*.py"))
+
+
+@pytest.mark.parametrize("page", PICTURES)
+def test_pictures_are_there_and_show_no_path_of_a_machine(page):
+    """A flame graph has modules and functions; a file's place on the machine that drew it stays there."""
+    pictures = re.findall(r"\]\((images/performance-[\w-]+\.svg)\)", PAGES[page])
+    assert len(pictures) == PICTURES[page]
+    for name in pictures:
+        text = (ROOT / "docs" / name).read_text("utf-8")
+        assert "prefers-color-scheme: dark" in text
+        assert not re.search(r"\.py\b|site-packages|[\"> ]/\w", text.replace("http://www.w3.org/2000/svg", ""))
+
+
+def test_peers_are_pinned():
+    """What is measured beside us is named by name and version."""
+    lists = list((ROOT / "benchmarks" / "peers").glob("*.txt"))
+    assert len(lists) == 5
+    for path in lists:
+        lines = path.read_text("utf-8").split()
+        assert lines == sorted(lines, key=str.lower)
+        assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
+BENCHMARK = '''"""Measures nothing."""
+import sys
+from pathlib import Path
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+import beside
+from results import record
+
+record("made", parts=["mechanism"], columns=["", "ms"], rows=[["one", [2.0, 1.0, 3.0]], ["two", 4]], values={"a": 0.5})
+'''
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A repository with one benchmark and one part."""
+    for path, text in {
+        "benchmarks/made.py": BENCHMARK,
+        "benchmarks/beside.py": "NUMBER = 1\n",
+        "src/dpi/mechanism/one.py": '"""Words."""\ndef f():\n    """More."""\n    return 1\n',
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "results.py", tmp_path / "tools")
+    return tmp_path
+
+
+def said(tree, *words, code=0):
+    """What the tool, or a benchmark, prints."""
+    done = subprocess.run([sys.executable, *words], cwd=tree, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_result_is_measured_and_becomes_stale(tree, monkeypatch):
+    """Other words change nothing; other code is told by its part; what is measured again is not stale."""
+    monkeypatch.delenv("DPI_FIGURES", raising=False)
+    tool, path = "tools/results.py", tree / "results" / "made.json"
+    assert "| one | 2 (1 – 3) |" in said(tree, "benchmarks/made.py")
+    assert not path.exists()  # a try writes nothing
+    monkeypatch.setenv("DPI_FIGURES", "1")
+    said(tree, "benchmarks/made.py")
+    monkeypatch.delenv("DPI_FIGURES")
+    stated = json.loads(path.read_text())
+    assert stated["command"] == "python benchmarks/made.py"
+    assert stated["seconds"] >= 0
+    assert "0 of 1 results are stale" in said(tree, tool)
+    module = tree / "src" / "dpi" / "mechanism" / "one.py"
+    module.write_text('"""Other words."""\ndef f():\n\n    # a comment\n    return 1\n')
+    assert "0 of 1 results are stale" in said(tree, tool)
+    module.write_text("def f():\n    return 2\n")
+    found = said(tree, tool)
+    assert "Measured before the estimator changed." in found
+    assert "1 of 1 results are stale" in found
+    (tree / "benchmarks" / "beside.py").write_text("NUMBER = 2\n")
+    assert "Measured before its benchmark and the estimator changed." in said(tree, tool)
+    assert "$ python benchmarks/made.py" in said(tree, tool, "stale")
+    assert "0 of 1 results are stale" in said(tree, tool)
+    stated = json.loads(path.read_text())
+    path.write_text(json.dumps({**stated, "code": {**stated["code"], "mechanism": None}}))
+    assert "Measured with an earlier version of the program." in said(tree, tool)
+    assert "there is no result 'other'. There are: made." in said(tree, tool, "other", code=1)
+
+
+def test_a_page_includes_some_rows_and_single_values(tree, monkeypatch):
+    """A row that is not there is an error, not a gap."""
+    monkeypatch.setenv("DPI_FIGURES", "1")
+    said(tree, "benchmarks/made.py")
+    monkeypatch.setattr(results, "FOLDER", tree / "results")
+    monkeypatch.setattr(results, "ROOT", tree)
+    text = "It is {result}`made a`.\n\n```{result} made\ntwo\n```\n\nMore.\n"
+    expanded = directive.expand(text)
+    assert expanded.startswith(
+        "It is 0.5.\n\n|  | ms |\n|---|---|\n| two | 4 |\n\nMeasured by `python benchmarks/made.py`"
+    )
+    assert expanded.endswith("\n\nMore.\n")
+    assert "one" not in expanded
+    with pytest.raises(ValueError, match="no row 'three'"):
+        directive.expand("```{result} made\nthree\n```\n")
+    with pytest.raises(KeyError):
+        directive.expand("{result}`made b`")

@@ -1,0 +1,248 @@
+"""Measured figures as data: each has one home, `results/NAME.json`, which its benchmark writes and pages include.
+
+    python tools/results.py             what is stale, and the seconds that it took last time
+    python tools/results.py NAME …      measure these again, one after the other; `stale` names all that are stale
+
+A result is a table or some values, with the command that measured them, its seconds, seeds and machine, and a digest of
+each part of the program that it depends on. A digest is of syntax trees without docstrings: words change nothing. A
+result is stale once a part has another digest, and a page that includes it says which. A digest that is not known
+(null) is of figures that were measured before they were kept so: they are stale until they are measured again.
+
+A benchmark calls `record` (from `benchmarks/measure.py`). It prints the table, and writes it if DPI_FIGURES is set, as
+it is here: who tries a benchmark with other options replaces nothing. A new result is written by running its benchmark
+once with DPI_FIGURES=1.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "results"
+WRITES = "DPI_FIGURES"
+STALE = "stale"
+START = time.perf_counter()
+
+PARTS: dict[str, tuple[str, str]] = {
+    "benchmark": ("benchmarks", "its benchmark"),
+    "events": ("src/dpi/events", "how events are read"),
+    "domain": ("src/dpi/domain", "domains"),
+    "histogram": ("src/dpi/histogram", "what a user contributes"),
+    "noise": ("src/dpi/noise", "how noise is drawn"),
+    "budget": ("src/dpi/budget", "accounts"),
+    "mechanism": ("src/dpi/mechanism", "the estimator"),
+    "release": ("src/dpi/release", "releases"),
+    "store": ("src/dpi/store", "stores"),
+    "stream": ("src/dpi/stream", "streams"),
+    "engine": ("src/dpi/engine", "engines"),
+    "spark": ("packages/spark/src", "the engine on Spark"),
+    "apps": ("src/dpi/apps", "the applications"),
+    "baselines": ("packages/research/src/dpi_research/baselines", "the systems of others"),
+    "compare": ("packages/research/src/dpi_research/compare", "how systems are compared"),
+    "datasets": ("packages/research/src/dpi_research/datasets", "the streams"),
+}
+"""What a figure may depend on: a folder, and how a page calls it. Of a benchmark, its script and what that imports."""
+ESTIMATES = ("histogram", "noise", "budget", "mechanism", "release", "stream")
+"""What the accuracy of a release depends on."""
+SLOT = ("events", "domain", *ESTIMATES, "store")
+"""What the time of a slot depends on."""
+
+Cell = str | int | float | None | list[float] | dict[str, float]
+"""A text, a number, none; a number with the two ends of its spread; or numbers by name."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was measured, and how."""
+
+    command: str
+    """From the root of the repository."""
+    code: dict[str, str | None]
+    """The digest of each part when it was measured."""
+    seconds: float | None
+    """That the command took."""
+    machine: str
+    """Without its name."""
+    about: str = ""
+    """A sentence that stands before the table."""
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[Cell]] = field(default_factory=list)
+    values: dict[str, Cell] = field(default_factory=dict)
+    """Single figures, for sentences."""
+    spread: str = ""
+    """What stands in brackets after a number, such as quartiles of seven rounds."""
+    seeds: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def stale(self) -> str:
+        """Why the figures are not those of the present program, as a sentence; empty if they are."""
+        if None in self.code.values():
+            return "Measured with an earlier version of the program."
+        changed = [PARTS[part][1] for part, known in self.code.items() if known != digest(part, self.script)]
+        listed = " and ".join(filter(None, [", ".join(changed[:-1]), *changed[-1:]]))
+        return f"Measured before {listed} changed." if changed else ""
+
+    @property
+    def script(self) -> str:
+        """The benchmark's file."""
+        return next(word for word in shlex.split(self.command) if word.endswith(".py"))
+
+    def to_json(self) -> str:
+        """Return it as a file holds it, with a row a line."""
+        stated = {name: value for name, value in asdict(self).items() if value or name in ("code", "seconds")}
+        rows = [json.dumps(row, ensure_ascii=False) for row in stated.pop("rows", [])]
+        text = json.dumps(stated, ensure_ascii=False, indent=1)
+        return text[:-2] + (',\n "rows": [\n  ' + ",\n  ".join(rows) + "\n ]" if rows else "") + "\n}\n"
+
+    def table(self, only: Sequence[str] = ()) -> str:
+        """Return the table in Markdown, of all rows or of those with some names, and how it was measured."""
+        shown = [row for row in self.rows if not only or str(row[0]) in only]
+        if missing := set(only) - {str(row[0]) for row in shown}:
+            raise ValueError(f"the result has no row {sorted(missing)[0]!r}.")
+        lines = [f"| {' | '.join(self.columns)} |", "|---" * len(self.columns) + "|"] if self.columns else []
+        lines += [f"| {' | '.join(map(write, row))} |" for row in shown]
+        took = "" if self.seconds is None else f"; it took {write(self.seconds)} s"
+        how = [f"In brackets: {self.spread}." if self.spread else "", *self.notes]
+        how += [f"Measured by `{self.command}` on {self.machine}{took}.", f"**{self.stale}**" if self.stale else ""]
+        return "\n".join([*([self.about, ""] if self.about else []), *lines, "", " ".join(filter(None, how))])
+
+
+def write(cell: Cell) -> str:
+    """Return a cell as a reader sees it.
+
+    >>> write(1234), write(0.01234), write([2.0, 1.5, 2.512]), write({"10": 0.5}), write(None)
+    ('1,234', '0.0123', '2 (1.5 – 2.51)', '10: 0.5', '')
+    """
+    if isinstance(cell, list):
+        middle, low, high = map(write, cell)
+        return f"{middle} ({low} – {high})"
+    if isinstance(cell, dict):
+        return ", ".join(f"{name}: {write(each)}" for name, each in cell.items())
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
+    return "" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def read(name: str) -> Result:
+    """Return a result by its name."""
+    return Result(**json.loads((FOLDER / f"{name}.json").read_text("utf-8")))
+
+
+def names() -> list[str]:
+    """Return the names of all results."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def record(
+    name: str,
+    *,
+    parts: Iterable[str],
+    columns: Sequence[str] = (),
+    rows: Iterable[Sequence[Cell]] = (),
+    values: Mapping[str, Cell] | None = None,
+    about: str = "",
+    spread: str = "",
+    seeds: Iterable[int] = (),
+    notes: Iterable[str] = (),
+) -> None:
+    """Print what a benchmark has measured; write it, if figures are being measured."""
+    script = Path(sys.argv[0]).resolve().relative_to(ROOT).as_posix()
+    command = shlex.join(["python", script, *sys.argv[1:]])
+    code: dict[str, str | None] = {part: digest(part, script) for part in ("benchmark", *parts)}
+    result = Result(
+        command, code, round(time.perf_counter() - START, 1), machine(), about, list(columns), [*map(list, rows)],
+        dict(values or {}), spread, list(seeds), list(notes),
+    )  # fmt: skip
+    print(result.table(), *(f"{key}: {write(cell)}" for key, cell in result.values.items()), "", sep="\n", flush=True)
+    if os.environ.get(WRITES):
+        FOLDER.mkdir(exist_ok=True)
+        (FOLDER / f"{name}.json").write_text(result.to_json(), "utf-8")
+
+
+def machine() -> str:
+    """Return what this runs on, without its name."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    ours = ", ".join(f"{name} {version(name)}" for name in ("numpy", "polars"))
+    return (
+        f"{platform.system()}, {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB, "
+        f"Python {platform.python_version()}, {ours}, load {os.getloadavg()[0]:.1f}"
+    )
+
+
+@cache
+def digest(part: str, script: str) -> str:
+    """Return the digest of a part: of its syntax trees, without docstrings and places."""
+    files = _scripts(ROOT / script) if part == "benchmark" else sorted((ROOT / PARTS[part][0]).rglob("*.py"))
+    found = hashlib.blake2b(digest_size=8)
+    for path in files:
+        found.update(f"{path.relative_to(ROOT)}\n{_tree(path)}\n".encode())
+    return found.hexdigest()
+
+
+def _tree(path: Path) -> str:
+    """The syntax tree of a file without its docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if (
+            isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
+            del body[0]
+    return ast.dump(tree)
+
+
+def _scripts(script: Path) -> list[Path]:
+    """A benchmark, and the other benchmarks that it imports."""
+    found, waiting = set[Path](), [script]
+    while waiting:
+        path = waiting.pop()
+        found.add(path)
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            named = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            beside = {script.parent / f"{each.split('.')[0]}.py" for each in named}
+            waiting += [each for each in beside - found if each.exists()]
+    return sorted(found)
+
+
+def main(wanted: list[str]) -> None:
+    """Say what is stale, or measure."""
+    results = {name: read(name) for name in names()}
+    stale = {name: result for name, result in results.items() if result.stale}
+    chosen = [*dict.fromkeys(name for each in wanted for name in (stale if each == STALE else [each]))]
+    if unknown := set(chosen) - results.keys():
+        raise SystemExit(f"there is no result {sorted(unknown)[0]!r}. There are: {', '.join(results)}.")
+    for command in dict.fromkeys(results[name].command for name in chosen):
+        print(f"$ {command}", flush=True)
+        words = [sys.executable if word == "python" else word for word in shlex.split(command)]
+        subprocess.run(words, cwd=ROOT, env=os.environ | {WRITES: "1"}, check=True)
+    if wanted:
+        return
+    for name, result in stale.items():
+        cost = "? s" if result.seconds is None else f"{write(result.seconds)} s"
+        print(f"{name:32} {cost:>8}  {result.stale}")
+    costs = {result.command: result.seconds for result in stale.values()}
+    known = sum(filter(None, costs.values()))
+    print(f"{len(stale)} of {len(results)} results are stale. To measure them: make figures NAMES={STALE}")
+    print(f"That took {known:,.0f} s, and {[*costs.values()].count(None)} of {len(costs)} commands an unknown time.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
