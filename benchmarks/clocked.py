@@ -1,6 +1,6 @@
 """Utility of the clocked ledger on the streams of `populations.py`: a total ε = 2 per user for ever, or another.
 
-    DPI_DATA=folder python benchmarks/clocked.py [--seeds 1] [--epsilon 2] [stream …]
+    DPI_DATA=folder python benchmarks/clocked.py [--seeds 1] [--epsilon 2] [--name populations] [stream …]
     python benchmarks/clocked.py --picture docs/images/populations.svg
 
 Accounts and noise are floats here, so that thousands of slots take seconds: never part of the product. Each row is the
@@ -33,9 +33,19 @@ from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.users import GroupSums, UsersState
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
+from measure import ESTIMATES, Cell, record
 from populations import STREAMS, Population, Slot
 
 EPSILON, TOP = 2.0, 14
+COLUMNS = [
+    "uniform",
+    "spend first",
+    "converging",
+    "`Ledger()`",
+    "`Ledger()`, late",
+    "bins inside, %",
+    "totals inside, %",
+]
 BASELINES = Path("out/populations.json")
 
 
@@ -194,6 +204,7 @@ def main() -> None:
     parser.add_argument("streams", nargs="*", default=list(STREAMS))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epsilon", type=float, default=EPSILON)
+    parser.add_argument("--name", default="populations", help="of the result")
     parser.add_argument("--picture", type=Path, help="draw the streams with churn there, and print nothing")
     options = parser.parse_args()
     if options.picture:
@@ -201,8 +212,7 @@ def main() -> None:
         return
     if "DPI_DATA" not in os.environ:
         sys.exit("Set DPI_DATA to the folder with the parquet files.")
-    print("stream           uniform  ledger converging clocked   late  ratio cover  size  ms/slot")
-    ratios = []
+    rows, ratios = list[list[Cell]](), list[float]()
     for name in options.streams:
         kept = [baseline(name, seed, options.epsilon) for seed in range(options.seeds)]
         row = {one: float(np.mean([each[one] for each in kept])) for one in kept[0]}
@@ -214,12 +224,16 @@ def main() -> None:
             float(np.mean([np.mean(v) for v in vs])) for vs in ([s.covered for s in scores], [s.sized for s in scores])
         )
         ms = 1e3 * float(np.mean([np.mean(s.seconds) for s in scores]))
-        print(
-            f"{name:16s} {row['uniform']:7.4f} {row['ledger']:7.4f} {row['converging']:10.4f} {error:7.4f} {late:6.4f}"
-            f" {ratios[-1]:6.2f} {cover:5.3f} {sized:5.3f} {ms:8.2f}",
-            flush=True,
-        )
-    print(f"geometric mean of the ratios {float(np.exp(np.mean(np.log(ratios)))):.3f}, largest {max(ratios):.2f}")
+        rows.append([name, row["uniform"], row["ledger"], row["converging"], error, late, 100 * cover, 100 * sized, ms])
+        print(*rows[-1], flush=True)
+    record(
+        options.name,
+        parts=ESTIMATES,
+        columns=["stream", *COLUMNS, "ms a slot"],
+        rows=rows,
+        values={"geometric mean": float(np.exp(np.mean(np.log(ratios)))), "largest": max(ratios)},
+        seeds=range(options.seeds),
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 A world has one to three groups of users. Each has people who are there from the first slot on and people who arrive, a
 rate of activity, a hazard of leaving, habits, and a law over the bins that walks; in some worlds one value jumps for
-good. Prints a line for each world, beside the uniform guess, and a summary.
+good. Prints a line for each world, beside the uniform guess, and a summary, which is the result `worlds`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import dpi
+from measure import ESTIMATES, record
 
 Floats = np.ndarray
 Slot = tuple[Floats, Floats]
@@ -133,14 +134,35 @@ def main() -> None:
         found.append(row)
     all_rows = np.array(found)
     all_rows = all_rows[~np.isnan(all_rows[:, 0])]
-    ratio = np.exp(np.mean(np.log(all_rows[:, 0] / all_rows[:, 1])))
-    worse = float(np.mean(all_rows[:, 0] > all_rows[:, 1] + 0.01))
-    low = float(np.mean(all_rows[:, 3] < 0.9))
-    print(
-        f"{len(all_rows)} worlds: divergence {ratio:.3f} of the uniform guess's (geometric mean), above it by 0.01 in "
-        f"{worse:.2f}; bins inside {np.median(all_rows[:, 2]):.3f}, lowest {all_rows[:, 2].min():.3f}; totals inside "
-        f"below 0.9 in {low:.2f}, error {np.median(all_rows[:, 4]):.3f}, half-width {np.median(all_rows[:, 5]):.2f}"
+    divergence, even, bins, totals, errors, halves = all_rows.T
+    record(
+        "worlds",
+        parts=ESTIMATES,
+        about=f"{len(all_rows)} random worlds from seed {given.first} on, {given.slots} slots each.",
+        columns=["", "all worlds", "worst world"],
+        rows=[
+            [
+                "divergence, of the uniform guess's",
+                _float(np.exp(np.mean(np.log(divergence / even)))),
+                _float((divergence / even).max()),
+            ],
+            ["bins inside their 95 % intervals, %", _float(100 * np.median(bins)), _float(100 * bins.min())],
+            ["totals inside their 95 % intervals, %", _float(100 * np.median(totals)), _float(100 * totals.min())],
+            ["error of the number of users, %", _float(100 * np.median(errors)), _float(100 * errors.max())],
+            ["half-width of its interval, %", _float(100 * np.median(halves)), _float(100 * halves.max())],
+        ],
+        values={
+            "above the uniform guess": int(np.sum(divergence > even + 0.01)),
+            "totals inside below 90 %": int(np.sum(totals < 0.9)),
+            "number": len(all_rows),
+        },
+        seeds=range(given.first, given.first + given.count),
+        notes=["Of all worlds: the geometric mean of the divergence, the median of the others."],
     )
+
+
+def _float(number: Floats) -> float:
+    return round(float(number), 4)
 
 
 if __name__ == "__main__":

@@ -229,12 +229,13 @@ def main(wanted: list[str]) -> None:
     chosen = [*dict.fromkeys(name for each in wanted for name in (stale if each == STALE else [each]))]
     if unknown := set(chosen) - results.keys():
         raise SystemExit(f"there is no result {sorted(unknown)[0]!r}. There are: {', '.join(results)}.")
+    failed = 0
     for command in dict.fromkeys(results[name].command for name in chosen):
         print(f"$ {command}", flush=True)
         words = [sys.executable if word == "python" else word for word in shlex.split(command)]
-        subprocess.run(words, cwd=ROOT, env=os.environ | {WRITES: "1"}, check=True)
+        failed += subprocess.run(words, cwd=ROOT, env=os.environ | {WRITES: "1"}, check=False).returncode != 0
     if wanted:
-        return
+        sys.exit(f"{failed} of the commands failed: their results are as they were." if failed else 0)
     for name, result in stale.items():
         cost = "? s" if result.seconds is None else f"{write(result.seconds)} s"
         print(f"{name:32} {cost:>8}  {result.stale}")
