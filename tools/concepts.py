@@ -1,0 +1,246 @@
+"""Draws the pictures of docs/ledger.md and of the trust boundary: docs/images/concept-*.svg.
+
+    python tools/concepts.py
+
+Accounts and payments are those of one run over made-up users, so that bars differ a little from run to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import dpi
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "images"
+STYLE = """
+  svg { background: #ffffff }
+  text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2933 }
+  .title { font-weight: 600; font-size: 15px }
+  .small { font-size: 12px; fill: #52606d }
+  .middle { text-anchor: middle }
+  .end { text-anchor: end }
+  .bar { fill: #2b6cb0 }
+  .line { fill: none; stroke: #b7481f; stroke-width: 2 }
+  .limit { stroke: #1f2933; stroke-dasharray: 5 4 }
+  .axis { stroke: #9aa5b1 }
+  .box { fill: #f0f4f8; stroke: #52606d; rx: 6 }
+  .private { fill: #fdf3d7; stroke: #b7791f; rx: 8 }
+  .arrow { fill: none; stroke: #52606d; stroke-width: 1.5; marker-end: url(#tip) }
+  @media (prefers-color-scheme: dark) {
+    svg { background: #131416 } text { fill: #e4e7eb } .small { fill: #9aa5b1 }
+    .bar { fill: #63b3ed } .line { stroke: #f6ad55 }
+    .limit { stroke: #e4e7eb } .box { fill: #24282e; stroke: #9aa5b1 } .private { fill: #3a2f12; stroke: #b7791f }
+    .arrow { stroke: #9aa5b1 }
+  }
+"""
+TIP = (
+    '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path d="M0 0 8 4 0 8z" fill="#7b8794"/></marker>'
+)
+SLOTS = 40
+
+
+def picture(name: str, width: int, height: int, label: str, parts: Iterable[str]) -> None:
+    """Write a picture."""
+    size = f'viewBox="0 0 {width} {height}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(label)}">'
+    text = "\n".join([head, f"<style>{STYLE}</style>", TIP, *parts, "</svg>"])
+    (FOLDER / f"concept-{name}.svg").write_text(text + "\n", "utf-8")
+
+
+def text(x: float, y: float, words: str, kind: str = "") -> str:
+    """Return some words."""
+    return f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}">{escape(words)}</text>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str = "axis") -> str:
+    """Return a straight line."""
+    return f'<path d="M{x1:.0f} {y1:.0f} {x2:.0f} {y2:.0f}" class="{kind}"/>'
+
+
+def bar(x: float, base: float, width: float, height: float) -> str:
+    """Return a bar that stands on a base."""
+    return f'<rect x="{x:.0f}" y="{base - height:.1f}" width="{width:.0f}" height="{height:.1f}" class="bar"/>'
+
+
+def box(x: float, y: float, width: float, height: float, words: Sequence[str], kind: str = "box") -> str:
+    """Return a box with lines of words in its middle."""
+    parts = [f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" class="{kind}"/>']
+    top = y + height / 2 + 5 - 8.5 * (len(words) - 1)
+    for number, each in enumerate(words):
+        parts.append(text(x + width / 2, top + 17 * number, each, "middle small" if number else "middle"))
+    return "".join(parts)
+
+
+def play() -> tuple[list[float], list[dict[str, object]]]:
+    """Return what one user has left after each slot, and the certificate of each slot."""
+    chance = np.random.default_rng(1)
+    stream = dpi.Stream(domain=dpi.Categories(["home", "shop", "help"]), epsilon=1, slot="1d", start="2026-01-01")
+    left, certificates = [], []
+    for slot in range(SLOTS):
+        regulars = np.flatnonzero(chance.random(3000) < 0.5)
+        newcomers = 100_000 + 150 * slot + np.arange(150)
+        users = ["ada", *map(str, (*regulars, *newcomers))]
+        release = stream.release(users, [("home", "shop", "help")[len(user) % 3] for user in users])
+        assert stream._accounts is not None  # noqa: S101 - a stream with a ledger
+        (amount,) = stream._accounts.remaining(pl.Series(["ada"]), stream.next_slot)
+        left.append(float(amount))
+        certificates.append(release.certificate)
+    return left, certificates
+
+
+def account(left: Sequence[float]) -> None:
+    """Draw one user's payments, slot by slot, and their sum."""
+    wide, base, scale = 17.0, 290, 220
+    parts = [text(60, 24, "One user who comes every day: payments (bars) and their sum (line)", "title")]
+    for amount in (0, 0.25, 0.5, 0.75, 1):
+        y = base - scale * amount
+        parts += [
+            line(60, y, 60 + wide * SLOTS, y, "limit" if amount == 1 else "axis"),
+            text(52, y + 4, f"{amount:g}", "end small"),
+        ]
+    parts.append(text(60 + wide * SLOTS, base - scale - 6, "ε = 1, never reached", "end small"))
+    before, course = 1.0, []
+    for slot, amount in enumerate(left):
+        x, paid = 60 + wide * slot, before - amount
+        if paid > 0:
+            parts.append(bar(x + 3, base, wide - 6, scale * paid))
+            parts.append(text(x + wide / 2, base + 16, str(slot + 1), "middle small"))
+        course += [f"{x + wide / 2:.0f} {base - scale * (1 - each):.1f}" for each in (before, amount)]
+        before = amount
+    parts += [
+        f'<path d="M{" ".join(course)}" class="line"/>',
+        text(60 + wide * SLOTS / 2, base + 36, "day (only days with a payment are numbered)", "middle small"),
+    ]
+    picture(
+        "account",
+        780,
+        335,
+        "Payments of one user over forty days: they shrink and become rarer, and their sum stays below ε",
+        parts,
+    )
+
+
+def payers(certificates: Sequence[Mapping[str, object]]) -> None:
+    """Draw who pays what in two slots: one in which newcomers alone are due, and one in which all are."""
+    due = [{int(each["class"]): float(each["epsilon"]) for each in c["classes"]} for c in certificates]  # type: ignore[attr-defined]
+    many = max(range(SLOTS), key=lambda slot: (len(due[slot]), slot))
+    few = next(slot for slot in range(many - 1, -1, -1) if len(due[slot]) == 1)
+    parts, top = [text(60, 24, "Who pays in a slot, by the number of payments made before", "title")], 8
+    for column, slot in enumerate((few, many)):
+        x, base, scale = 60 + 360 * column, 270, 200
+        parts.append(text(x, 58, f"day {slot + 1}: {'only newcomers are due' if slot == few else 'everyone is due'}"))
+        for number in range(top + 1):
+            amount, left = due[slot].get(number), x + 36 * number
+            if amount is None:
+                parts.append(text(left + 14, base - 6, "0", "middle small"))
+            else:
+                parts.append(bar(left, base, 28, scale * amount))
+                parts.append(text(left + 14, base - scale * amount - 5, f"{amount:.2f}", "middle small"))
+            parts.append(text(left + 14, base + 16, "new" if number == 0 else str(number), "middle small"))
+        parts.append(line(x - 4, base, x + 36 * (top + 1), base))
+    parts.append(
+        text(
+            390,
+            308,
+            "payments made before; the bar is the ε that a user with so many payments pays at most",
+            "middle small",
+        )
+    )
+    picture("payers", 760, 320, "Newcomers pay most; users with more payments pay less, and only in some slots", parts)
+
+
+def slot() -> None:
+    """Draw the steps that close a slot."""
+    steps = [
+        ("open", "events wait:", "account, bin, number"),
+        ("close", "by the public", "clock alone"),
+        ("pay", "debit, noisy", "measurement, erase", "events: one commit"),
+        ("publish", "release and", "certificate: one", "commit"),
+        ("witness", "head of the chain", "is noted elsewhere"),
+        ("hand out", "readers see", "the release"),
+    ]
+    parts = [text(20, 24, "Life of a slot", "title")]
+    for number, words in enumerate(steps):
+        x = 20 + 166 * number
+        parts.append(box(x, 44, 142, 84, words, "private" if number < 3 else "box"))
+        if number:
+            parts.append(line(x - 24, 86, x - 2, 86, "arrow"))
+    parts += [
+        text(20, 152, "private: only the curator's process and store", "small"),
+        text(518, 152, "public: a function of the measurement", "small"),
+        text(
+            20,
+            174,
+            "A crash before “pay” is committed leaves the slot open. After it, the next process uses the same noise.",
+            "small",
+        ),
+    ]
+    picture("slot", 1010, 190, "Open, close, pay, publish, witness, hand out", parts)
+
+
+def architecture() -> None:
+    """Draw what the curator must protect, and what may be public."""
+    parts = [text(20, 24, "Trust boundary", "title"), '<rect x="200" y="40" width="390" height="250" class="private"/>']
+    parts += [
+        text(215, 62, "the curator's machines: trusted, private"),
+        box(20, 110, 140, 60, ["producers", "events, brokers"]),
+        box(225, 110, 150, 60, ["service or run", "noise is added here"]),
+        box(225, 210, 150, 60, ["key", "names accounts"]),
+        box(415, 110, 150, 60, ["store", "accounts, open events"]),
+        box(415, 210, 150, 60, ["back-ups", "without the key"]),
+        box(640, 40, 150, 60, ["witness", "head of the chain"]),
+        box(640, 130, 150, 60, ["analysts, agents", "releases, exports"]),
+        box(640, 220, 150, 60, ["auditors, readers", "verify the chain"]),
+        line(160, 140, 223, 140, "arrow"), line(375, 140, 413, 140, "arrow"), line(300, 210, 300, 172, "arrow"),
+        line(490, 170, 490, 208, "arrow"),
+        line(565, 125, 638, 80, "arrow"), line(565, 140, 638, 158, "arrow"), line(565, 155, 638, 240, "arrow"),
+        text(790, 306, "public: ε bounds all of it together", "end small"),
+    ]  # fmt: skip
+    picture(
+        "architecture",
+        810,
+        320,
+        "Producers, service, store and key are inside the trust boundary; witness, analysts and auditors outside",
+        parts,
+    )
+
+
+def odds() -> None:
+    """Draw what an attacker can believe at most after all releases, by what they believed before."""
+    x0, y0, side = 60, 290, 240
+    parts = [text(60, 24, "Belief that a person was ever there, before and at most after", "title")]
+    for part in (0, 0.25, 0.5, 0.75, 1):
+        parts += [
+            line(x0, y0 - side * part, x0 + 2 * side, y0 - side * part),
+            text(x0 - 8, y0 - side * part + 4, f"{part:.0%}", "end small"),
+        ]
+        parts.append(text(x0 + 2 * side * part, y0 + 18, f"{part:.0%}", "middle small"))
+    for epsilon in (0, 1, 2, 5):
+        course = []
+        for step in range(101):
+            prior = step / 100
+            after = prior * exp(epsilon) / (1 - prior + prior * exp(epsilon))
+            course.append(f"{x0 + 2 * side * prior:.1f} {y0 - side * after:.1f}")
+        parts.append(f'<path d="M{" ".join(course)}" class="{"limit" if epsilon == 0 else "line"}" fill="none"/>')
+        at = 1 / (1 + exp(epsilon / 2))  # where the belief after is 1 - at: curves are farthest apart
+        words = f"ε = {epsilon:g}" if epsilon else "ε = 0: nothing is learnt"
+        apart, kind = (-5, "end small") if 0 < epsilon < 5 else (6, "small")
+        parts.append(text(x0 + 2 * side * at + apart, y0 - side * (1 - at) + (14 if apart > 0 else -5), words, kind))
+    parts.append(text(x0 + side, y0 + 38, "before", "middle small"))
+    picture("odds", 580, 340, "Belief before and after, for four values of ε", parts)
+
+
+if __name__ == "__main__":
+    left, certificates = play()
+    account(left)
+    payers(certificates)
+    slot()
+    architecture()
+    odds()
