@@ -7,13 +7,12 @@ A stream is made up (a churn may follow its name) or one of `benchmarks/real.py`
 form prints a table for every stream and mode, and draws three pictures of each if asked. With `--caps` it is equal
 guarantee alone: L1 / KL of single slots, means over slots and seeds, with every cap for the systems that need one. The
 noise comes from the seeds, so that it prints the same again. DPI is a stream with its default settings: `Ledger()`.
+Results begin with `--name`: one for each stream with `--caps`, else one for each mode.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -28,10 +27,29 @@ from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_of
 from dpi_research.compare.contenders import Ours
 from dpi_research.compare.run import OURS, USUAL, Mode, number_slots
 from dpi_research.datasets.generators import Slot, stream_named
+from measure import ESTIMATES, Cell, record
 from real import STREAMS as REAL
 from real import load
 
 MODES: tuple[Mode, ...] = ("user", "published")
+PARTS = (*ESTIMATES, "baselines", "compare", "datasets")
+LABELS = {
+    OURS: "DPI (no cap)",
+    "pegasus": "PeGaSus",
+    "noisy": "noisy histogram",
+    "boosting": "boosting for queries",
+    "binary": "Chan et al., binary",
+    "hybrid": "Chan et al., hybrid",
+    "tops": "Wang et al., ToPS",
+    "perrier": "Perrier et al.",
+    "demo": "the public demo (no data)",
+}
+"""How a page calls the systems."""
+SHOWN: dict[Mode, tuple[str, str]] = {"user": ("l1", "kl"), "published": ("kl", "loss")}
+ABOUT: dict[Mode, str] = {
+    "user": "L1 / KL, with ε for all records of a user.",
+    "published": "KL / what a user with a record in every slot has lost, with ε for one record.",
+}
 
 
 @cache
@@ -87,9 +105,11 @@ def draw(results: list[Comparison], name: str, folder: Path) -> None:
 
 
 def both_modes(options: argparse.Namespace) -> None:
-    """A table for every stream and mode."""
-    for stream in options.streams.split(","):
-        for mode in (mode for mode in MODES if mode in options.modes.split(",")):
+    """A table for every mode, with a column for every ε; pictures of every stream."""
+    epsilons = options.epsilon.split(",")
+    for mode in (mode for mode in MODES if mode in options.modes.split(",")):
+        rows = list[list[Cell]]()
+        for stream in options.streams.split(","):
             records = 1 if stream in REAL else stream_named(stream.partition("@")[0]).records
             results = [
                 play(
@@ -100,12 +120,23 @@ def both_modes(options: argparse.Namespace) -> None:
                     options.seed,
                     UnsafeSeededSource(options.seed),
                 )
-                for epsilon in options.epsilon.split(",")
+                for epsilon in epsilons
             ]
-            for result in results:
-                print(result.table(), "", sep="\n", flush=True)
+            for name in results[0].courses:
+                means = [result.courses[name].means() for result in results]
+                rows.append(
+                    [f"{stream}: {LABELS.get(name, name)}", *([each[one] for one in SHOWN[mode]] for each in means)]
+                )
             if options.pictures:
                 draw(results, f"{stream}-{mode}", options.pictures)
+        record(
+            f"{options.name}-{mode}",
+            parts=PARTS,
+            about=ABOUT[mode],
+            columns=["", *(f"ε = {epsilon}" for epsilon in epsilons)],
+            rows=rows,
+            seeds=[options.seed],
+        )
 
 
 def every_cap(options: argparse.Namespace) -> None:
@@ -121,26 +152,35 @@ def every_cap(options: argparse.Namespace) -> None:
             result = play(taking, stream, terms, options.slots, seed, UnsafeSeededSource(seed))
             for name, course in result.courses.items():
                 means.setdefault((name, cap), []).append(course.means())
-        print(f"{stream}: {result.slots} slots, ε = {options.epsilon}, {options.seeds} seeds; L1 / KL")
-        print("| |", " | ".join(f"cap {cap}" for cap in caps), "|")
-        for budget in BUDGETS if options.budgets else ():
-            runs = [with_budget(budget, stream, options.epsilon, options.slots, seed) for seed in range(options.seeds)]
-            print(f"| {OURS}, {budget} | {_cell(runs)} |", *(f"{run['kl']:.3g}" for run in runs))
-        if options.budgets and OURS in names:
-            print("KL by seed:", *(f"{run['kl']:.3g}" for run in means[OURS, caps[0]]))
-        for line in _lines(names, caps, means):
-            print(line, flush=True)
-        print()
+        of, _, churn = stream.partition("@")
+        about = f"{stream}: {result.slots} slots, ε = {options.epsilon}, mean of {options.seeds} seeds"
+        columns = ["", *(f"cap {cap}" for cap in caps)]
+        rows: list[list[Cell]] = [
+            [LABELS.get(name, name), *(_cell(means.get((name, cap), [])) for cap in caps)] for name in names
+        ]
+        if options.budgets:  # DPI alone, seed by seed
+            runs = {"`Ledger()`": means[OURS, caps[0]]} | {
+                budget: [
+                    with_budget(budget, stream, options.epsilon, options.slots, seed) for seed in range(options.seeds)
+                ]
+                for budget in BUDGETS
+            }
+            about = f"{stream}: {result.slots} slots, ε = {options.epsilon}; KL"
+            columns = ["", *(f"seed {seed}" for seed in range(options.seeds))]
+            rows = [[budget, *(run["kl"] for run in each)] for budget, each in runs.items()]
+        record(
+            f"{options.name}-{of}" + (f"-churn-{100 * float(churn):g}" if churn else ""),
+            parts=PARTS,
+            about=f"{about}{'' if options.budgets else '; L1 / KL'}.",
+            columns=columns,
+            rows=rows,
+            seeds=range(options.seeds),
+        )
 
 
-def _lines(names: list[str], caps: list[int], means: dict[tuple[str, int], list[dict[str, float]]]) -> Iterator[str]:
-    for name in names:
-        yield f"| {name} | " + " | ".join(_cell(means.get((name, cap), [])) for cap in caps) + " |"
-
-
-def _cell(runs: list[dict[str, float]]) -> str:
-    """L1 / KL, means over the runs."""
-    return " / ".join(f"{np.mean([run[error] for run in runs]):.3g}" for error in ("l1", "kl")) if runs else ""
+def _cell(runs: list[dict[str, float]]) -> Cell:
+    """L1 and KL, means over the runs."""
+    return [float(np.mean([run[error] for run in runs])) for error in ("l1", "kl")] if runs else None
 
 
 def main() -> None:
@@ -155,14 +195,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="with --caps")
     parser.add_argument("--budgets", action="store_true", help="with --caps: also DPI with other budgets, by seed")
     parser.add_argument("--modes", default=",".join(MODES), help="without --caps: user, published or both")
+    parser.add_argument("--name", default="compare", help="what the names of results begin with")
     parser.add_argument("--pictures", type=Path, help="a directory to write pictures to")
     options = parser.parse_args()
-    begin = time.process_time()
     if options.caps:
         every_cap(options)
     else:
         both_modes(options)
-    print(f"{time.process_time() - begin:.0f} s of the processor")
 
 
 if __name__ == "__main__":

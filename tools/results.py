@@ -61,7 +61,7 @@ SLOT = ("events", "domain", *ESTIMATES, "store")
 """What the time of a slot depends on."""
 
 Cell = str | int | float | None | list[float] | dict[str, float]
-"""A text, a number, none; a number with the two ends of its spread; or numbers by name."""
+"""A text, a number, none; two numbers beside each other; one with the two ends of its spread; or numbers by name."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ def write(cell: Cell) -> str:
     ('1,234', '0.0123', '2 (1.5 – 2.51)', '10: 0.5', '')
     """
     if isinstance(cell, list):
-        middle, low, high = map(write, cell)
-        return f"{middle} ({low} – {high})"
+        first, *others = map(write, cell)
+        return f"{first} / {others[0]}" if len(others) == 1 else f"{first} ({others[0]} – {others[1]})"
     if isinstance(cell, dict):
         return ", ".join(f"{name}: {write(each)}" for name, each in cell.items())
     if isinstance(cell, float):

@@ -27,6 +27,10 @@ CONVERTED: dict[str, set[str]] = {
         "x86-64", "0.19.1", "0.21.0", "12",  # builds of a peer
         "1 is proportional, 0 not at all",
     },
+    "compare": {
+        "ε = 1", "ε = 0.1, 1 and 10", "L1", "100", "0, 5 % and 100 %", "5 %",
+        "cap of 1", "cap of 10", "Cap 10", "cap 10", "seed 0", "101", "51", "104",
+    },
     "utility#Populations of every kind": {"95 %", "5,000", "200", "2,000", "100", "50,000", "3,000", "5 %"},
     "utility#Few users and a small budget": set(),
     "utility#Seasons": {"5,000", "60", "14", "3,000", "5 %", "20", "40 %"},
