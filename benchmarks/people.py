@@ -3,10 +3,10 @@
     python benchmarks/people.py [--worlds 0 40] [--slots 100] [stream …]
 
 Plays random worlds (`worlds.py`) and streams of `populations.py`, the made ones unless named, with accounts and noise
-in floats (`clocked.py`). A row has, over worlds or streams with at least five answers: the share of slots in which the
-number is offered; the share of these inside the interval, its lowest, and how many are below 90 %; medians of the
-half-width and of the error; and the half-width of the prior over types of users. Numbers of users are relative to those
-who are active, reach to itself. Retention of newcomers and further activity are forecasts, compared with what came.
+in floats (`clocked.py`). A row has, over worlds or streams with at least ten answers: the share of slots in which the
+number is offered; the share of these inside the interval, and the lowest of one stream; the median half-width, and that
+of the prior over types of users. Numbers of users are relative to those who are active, reach to itself. Retention of
+newcomers and further activity are forecasts, compared with what came.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dpi.mechanism import users as estimator
 from dpi.mechanism.base import AFTER, ENGAGEMENT, HORIZON, WINDOWS, Estimate
 from dpi.mechanism.users import PRIOR_DEVIATIONS, UsersState
 from dpi.release.interval import LEVEL, deviations
+from measure import Cell, record
 from populations import STREAMS, Slot
 
 COUNTS = ("users", "newcomers", "returning", "reach")
@@ -104,28 +105,42 @@ def _compare(name: str, truth: float, estimate: Estimate, whole: float) -> Compa
     return Compared(truth, value, deviations(LEVEL) * variance**0.5, whole)
 
 
-def print_table(found: Mapping[str, Mapping[str, list[Compared]]]) -> None:
+NAMES = {
+    "users": "active users", "newcomers": "newcomers", "returning": "returning users", "reach": "reach",
+    **{f"retention_{n}": f"retention of newcomers, slot + {n}" for n in AFTER},
+    **{f"first_retention_{n}": f"retention of the first slot's users, slot + {n}" for n in AFTER},
+    **{f"stickiness_{n}": f"stickiness, {n} slots" for n in WINDOWS},
+    "further_activity": f"further activity, {HORIZON} slots",
+}  # fmt: skip
+COLUMNS = ["number", "offered", "inside", "lowest", "half-width", "before data"]
+
+
+def summarise(found: Iterable[Mapping[str, list[Compared]]]) -> list[list[Cell]]:
     """A row for each number, over all plays."""
-    print(f"{'':19s} offered inside lowest <90 %   half  error  prior")
-    for name in (*COUNTS, *ENGAGEMENT):
-        offered, inside, half, error = [], [], [], []
-        for play in found.values():
+    plays, rows = list(found), list[list[Cell]]()
+    for name, words in NAMES.items():
+        offered, inside, half = [], [], []
+        for play in plays:
             known = [one for one in play[name] if one.value is not None]
             if play[name]:
                 offered.append(len(known) / len(play[name]))
-            if len(known) >= 5:
+            if len(known) >= FEWEST:
                 off = np.array([abs(float(one.value or 0) - one.truth) for one in known])
                 halves, wholes = np.array([[float(one.half or 0), one.whole] for one in known]).T
                 inside.append(float(np.mean(off <= halves + (0.5 if name in COUNTS else 0.0))))
                 half.append(float(np.median(halves / wholes)))
-                error.append(float(np.median(off / wholes)))
-        low = np.mean(np.array(inside) < 0.9)
         scale = HORIZON if name == "further_activity" else 1
-        prior = f"{deviations(LEVEL) * scale * PRIOR_DEVIATIONS[name]:6.3f}" if name in ENGAGEMENT else ""
-        print(
-            f"{name:19s} {np.mean(offered):7.2f} {np.mean(inside):6.3f} {min(inside):6.2f} {low:5.2f}"
-            f" {np.median(half):6.3f} {np.median(error):6.3f} {prior}"
-        )
+        prior = f"{deviations(LEVEL) * scale * PRIOR_DEVIATIONS[name]:.2f}" if name in ENGAGEMENT else None
+        shares = [f"{100 * each:.0f} %" for each in (np.mean(offered), np.mean(inside), min(inside))]
+        rows.append([words, *shares, f"{np.median(half):.2f}", prior])
+    return rows
+
+
+def measure_reach(found: Iterable[Mapping[str, list[Compared]]]) -> str:
+    """Errors of reach in the last slots over what the noise of first payments implies: the root of the mean square."""
+    last = [play["reach"][-1] for play in found if play["reach"]]
+    ratios = [deviations(LEVEL) * (float(one.value or 0) - one.truth) / float(one.half or 1) for one in last]
+    return f"{np.sqrt(np.mean(np.square(ratios))):.2f}"
 
 
 def _draw(seed: int, slots: int) -> tuple[list[Slot], int, float]:
@@ -142,19 +157,19 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=100)
     given = parser.parse_args()
     first, count = given.worlds
-    found = {}
-    for seed in range(first, first + count):
-        found[str(seed)] = compare(*_draw(seed, given.slots), 0, seed)
-    if found:
-        print(f"{len(found)} random worlds, {given.slots} slots each")
-        print_table(found)
-    found = {}
+    played = [compare(*_draw(seed, given.slots), 0, seed) for seed in range(first, first + count)]
+    if played:
+        about = f"{count} random populations, {given.slots} slots each, ε from 0.1 to 2."
+        ratio = {"reach": measure_reach(played)}
+        record("people-worlds", parts=["mechanism"], columns=COLUMNS, rows=summarise(played), about=about, values=ratio)
+    played = []
     for name in given.streams:
         population = STREAMS[name](0)
         slots, bins = population.slots[: given.slots], population.domain.size
-        found[name] = compare(slots, bins, 2.0, population.season or 0, 0)
-    print(f"\n{len(found)} streams, their first {given.slots} slots, ε = 2")
-    print_table(found)
+        played.append(compare(slots, bins, 2.0, population.season or 0, 0))
+    about = f"{len(played)} streams, their first {given.slots} slots, ε = 2."
+    ratio = {"reach": measure_reach(played)}
+    record("people-streams", parts=["mechanism"], columns=COLUMNS, rows=summarise(played), about=about, values=ratio)
 
 
 if __name__ == "__main__":

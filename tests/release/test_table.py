@@ -14,8 +14,9 @@ from made_releases import release, releases, without_total
 PAGES = dpi.Categories(["home", "cart", "help"], other="elsewhere")
 HOURS = dpi.Slots("1h", origin="2026-03-01T00:00Z", zone="Europe/Berlin")
 COLUMNS = [
-    "slot", "start", "end", "value", "share", "lower", "upper", "users", "lower_users", "upper_users", "measured_at",
-    "carried", "epsilon_spent", "certificate",
+    "slot", "start", "end", "value", "share", "lower", "upper", "users", "lower_users", "upper_users",
+    "newcomers", "lower_newcomers", "upper_newcomers", "returning", "lower_returning", "upper_returning",
+    "reach", "lower_reach", "upper_reach", "measured_at", "carried", "epsilon_spent", "certificate",
 ]  # fmt: skip
 
 
@@ -31,6 +32,19 @@ def test_rows_are_what_questions_answer():
         assert (row["share"], row["lower"], row["upper"]) == (share.value, share.lower, share.upper)
         found = row["users"], row["lower_users"], row["upper_users"]
         assert found == pytest.approx((users.value, users.lower, users.upper), rel=1e-12)
+
+
+def test_every_row_of_a_slot_has_its_people():
+    """Newcomers, returning users and reach with their intervals, or null where they cannot be told."""
+    people = {"newcomers": 5.0, "newcomers_variance": 9.0, "returning": 90.0, "returning_variance": 16.0}
+    people |= {"reach": 300.0, "reach_variance": 25.0}
+    rng = np.random.default_rng(1)
+    made = [release(PAGES, 0, rng, people=people), release(PAGES, 1, rng)]
+    table = tidy(made, HOURS)
+    for name in ("newcomers", "returning", "reach"):
+        (row,) = asked([name])(made[0])
+        found = table.select("slot", name, f"lower_{name}", f"upper_{name}").unique(maintain_order=True).rows()
+        assert found == [(0, row.value, row.lower, row.upper), (1, None, None, None)]
 
 
 def test_times_are_those_of_the_clock():

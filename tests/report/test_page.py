@@ -151,6 +151,23 @@ def test_curves_users_and_budget_are_those_of_the_releases():
     assert f"so far: {budget_text(newest.epsilon_spent)}" in section(html, "budget")
 
 
+def test_people_are_drawn_where_a_stream_can_tell_them():
+    """Panels, and a row for each number of the newest slot; a stream that cannot tell newcomers has none of it."""
+    people = {"newcomers": 50.0, "newcomers_variance": 9.0, "returning": 900.0, "returning_variance": 2500.0}
+    people |= {"reach": 3000.0, "reach_variance": 100.0, "retention_7": 0.25, "retention_7_variance": 0.0025}
+    stream = releases(LETTERS, 6, people=people)
+    text = section(page(stream, title="t"), "users")
+    assert text.count("3,000 (2,980 … 3,020)") == 2 + 6  # the panel, the newest slot, and a table of slots
+    assert "share of this slot's newcomers who are active 7 slots later, expected\n0.25 (0.15 … 0.35)" in text
+    assert "30 slots later" not in text
+    without = section(page(releases(LETTERS, 6), title="t"), "users")
+    assert "newcomers" not in without.lower()
+    mixed = page(
+        [*releases(LETTERS, 3, people=people), *(made(LETTERS, n, np.random.default_rng(n)) for n in (3, 4))], title="t"
+    )
+    assert "not measured" in section(mixed, "users")
+
+
 def test_the_last_slots_are_those_of_the_releases():
     """The table holds each of the last slots with its largest values, total and budgets, newest first."""
     stream = STREAMS["letters"]

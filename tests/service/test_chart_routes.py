@@ -84,6 +84,26 @@ def test_a_picture_says_when_it_was_measured(tmp_path):
         assert series["measured"] == [release.measured >= 0.5 for release in seen]
 
 
+def test_people_have_the_intervals_of_their_releases(tmp_path):
+    """Of one slot with words, of many as columns; a stream with a price per slot has none."""
+    with running(tmp_path, settings(epsilon="50"), delay="10ms") as found:
+        for hour in range(4):
+            found.clock.now = MOMENT + (10 * hour + 5) * SECOND
+            found.send([(f"{hour} {user}", 10 * hour + 1, "home") for user in range(40)], hour)
+            found.set(10 * hour + 11)
+        client = found.client("analyst")
+        picture, series = (client.get(f"/v1/streams/visits/{name}").json() for name in ("picture", "series"))
+        stored = list(dpi.open(found.service.store, "visits"))
+    told = {row["name"]: row for row in picture["people"]}
+    for name in ("newcomers", "returning", "reach"):
+        answer = getattr(stored[-1], name)()
+        assert (told[name]["value"], told[name]["lower"], told[name]["upper"]) == pytest.approx(
+            (answer.value, *answer.interval()), rel=1e-6
+        )
+        assert series["people"][name]["value"] == pytest.approx([getattr(each, name)().value for each in stored])
+    assert told["reach"]["label"] == "users who ever came"
+
+
 def test_an_ordered_domain_is_neighbouring_sets(there):
     """Sets have their ends; the outer two are open; shares sum to one."""
     sets = ask(there, "ages/picture")["sets"]

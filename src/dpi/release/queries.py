@@ -20,7 +20,7 @@ from dpi.display.card import bar, card, table
 from dpi.display.markup import Html, element
 from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
-from dpi.mechanism.base import AFTER, ENGAGEMENT, HORIZON, WINDOWS, People
+from dpi.mechanism.base import AFTER, HORIZON, WINDOWS
 from dpi.release.choice import bin_of, check_part, choose
 from dpi.release.interval import LEVEL, LEVEL_TEXT, deviations, interval
 
@@ -159,7 +159,7 @@ class Distribution:
     total: float = math.nan
     total_variance: float = math.nan
     people: dict[str, float] | None = None
-    """Where newcomers can be told from others: the numbers of `People`, and of `ENGAGEMENT` those that are known."""
+    """Where newcomers can be told from others: numbers and variances by name (`dpi.release.people`)."""
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of a credible interval of each probability (`dpi.release.interval`)."""
@@ -409,14 +409,6 @@ class Distribution:
     def _same(self, other: Distribution) -> None:
         if self.domain != other.domain:
             raise OptionError("the two releases must have the same domain.")
-
-
-def is_people(told: object) -> bool:
-    """Whether an object has the numbers of people that a release can have, each of engagement with its variance."""
-    if not isinstance(told, dict) or any(type(value) is not float for value in told.values()):
-        return False
-    known = [name for name in ENGAGEMENT if name in told]
-    return told.keys() == {*People._fields, *known, *(f"{name}_variance" for name in known)}
 
 
 def _one_of(value: int, known: tuple[int, ...], name: str) -> int:

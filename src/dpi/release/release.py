@@ -24,7 +24,8 @@ from dpi.errors import NewerVersion, StateError, newer
 from dpi.events.slots import Slots
 from dpi.release.choice import Floats, Values
 from dpi.release.interval import LEVEL, deviations, deviations_of_all, interval
-from dpi.release.queries import Distribution, is_people
+from dpi.release.people import is_people
+from dpi.release.queries import Distribution
 
 if TYPE_CHECKING:
     import polars as pl

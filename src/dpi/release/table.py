@@ -20,6 +20,7 @@ from dpi.exact.integers import Integers
 from dpi.release.choice import Floats, check_part, choose
 from dpi.release.grid import Shares, variance_of_sets
 from dpi.release.interval import LEVEL, deviations
+from dpi.release.people import COUNTS, tell_people
 from dpi.release.release import Release
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 Groups = Mapping[str, Sequence[object]] | str
 """Values that are counted together, by the name of each group; or the name of a part of a product."""
+
+
+PEOPLE = [f"{end}{name}" for name in COUNTS for end in ("", "lower_", "upper_")]
+"""Columns about all users of a slot."""
 
 
 def tidy(releases: Iterable[Release], slots: Slots | None, groups: Groups | None = None) -> pl.DataFrame:
@@ -68,6 +73,7 @@ def tidy(releases: Iterable[Release], slots: Slots | None, groups: Groups | None
     ends = [None if slots is None else slots.start(release.slot + 1) for release in found]
     names = [name for _, group, _ in rows for name in group]
     share, lower, upper, *users = (pl.Series(column, dtype=pl.Float64).fill_nan(None) for column in numbers)
+    people = [_people(release) for release in found]
     return pl.DataFrame(
         {
             "slot": repeat((release.slot for release in found), pl.Int64),
@@ -80,6 +86,7 @@ def tidy(releases: Iterable[Release], slots: Slots | None, groups: Groups | None
             "users": users[0],
             "lower_users": users[1],
             "upper_users": users[2],
+            **{name: repeat((of[i] for of in people), pl.Float64) for i, name in enumerate(PEOPLE)},
             "measured_at": repeat((release.measured_at(slots) for release in found), time),
             "carried": repeat((release.carried for release in found), pl.Float64),
             "epsilon_spent": repeat((release.epsilon_spent for release in found), pl.Float64),
@@ -112,6 +119,14 @@ def _users(release: Release, share: Floats, error: Floats) -> tuple[Floats, Floa
     half = deviations(LEVEL) * np.hypot(error * release.total, share * math.sqrt(release.total_variance))
     users = share * release.total
     return users, np.maximum(users - half, 0.0), np.maximum(users + half, 0.0)
+
+
+def _people(release: Release) -> list[float | None]:
+    """Return newcomers, returning users and reach, each with its interval; None where they cannot be told."""
+    told = tell_people(release)
+    if not told:
+        return [None] * len(PEOPLE)
+    return [number for name in COUNTS for number in (told[name].value, *told[name].interval())]
 
 
 def _sets(domain: Domain, groups: Groups) -> dict[str, Integers]:

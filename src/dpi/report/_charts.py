@@ -10,9 +10,10 @@ from dpi.display.markup import Html, element, join
 from dpi.release.choice import Floats
 from dpi.release.grid import Grid, Shares
 from dpi.release.interval import LEVEL_TEXT
+from dpi.release.people import COUNTS, LABELS, tell_people
 from dpi.report import _drawing
 from dpi.report._facts import UPPER, VALUE, Facts
-from dpi.report._figures import budget_text, count_text, percent_text, share_text
+from dpi.report._figures import budget_text, count_text, part_text, percent_text, share_text
 from dpi.report._rows import BARS
 
 ESTIMATED = "plot estimated"  # A chart of estimates: the style sheet hatches the columns that were not measured
@@ -134,14 +135,37 @@ def draw_series(facts: Facts) -> Html:
     return join(*panels, _axis_row(facts), _fold(("Slot", *(label for _, label, _ in curves)), texts))
 
 
+FIRST_PAYMENTS = ("newcomers", "reach")
+"""What is measured in every slot, whatever else of its picture is carried on."""
+
+
 def draw_totals(facts: Facts) -> Html:
     """Draw the number of users over time, where it was measured."""
     if not np.isfinite(facts.total[VALUE]).any():
         return element("p", "The number of users was not measured in this stream.")
-    top, newest = _scale_top(facts.total), count_text(*facts.total[:, -1])
-    drawn = _panel(facts, "users", newest, _curve(facts, facts.total, top), top, percent=False, data_text="total")
-    rows = [(facts.names[i], (count_text(*facts.total[:, i]),)) for i in _sample(len(facts.names))]
-    return join(drawn, _axis_row(facts), _fold(("Slot", f"Users ({LEVEL_TEXT} interval)"), rows))
+    bands = {"users": facts.total}
+    bands |= {name: band for name, band in zip(COUNTS, facts.people, strict=True) if np.isfinite(band).any()}
+    panels = []
+    for name, band in bands.items():
+        top, newest, first = _scale_top(band), count_text(*band[:, -1]), name in FIRST_PAYMENTS
+        value, lower, upper = band
+        whole = join(_drawing.band(lower, upper, top), _drawing.line(value, top))
+        drawn = whole if first else _curve(facts, band, top)
+        kind = "plot" if first else ESTIMATED
+        panels.append(_panel(facts, name, newest, drawn, top, percent=False, kind=kind, data_text=name))
+    rows = [(facts.names[i], [count_text(*band[:, i]) for band in bands.values()]) for i in _sample(len(facts.names))]
+    heads = ("Slot", *(f"{name.capitalize()} ({LEVEL_TEXT} interval)" for name in bands))
+    return join(*panels, _axis_row(facts), _fold(heads, rows), *_list_people(facts))
+
+
+def _list_people(facts: Facts) -> list[Html]:
+    """Return what the newest slot says of its people, as a table."""
+    rows = []
+    for name, answer in tell_people(facts.newest).items():
+        text = (count_text if name in COUNTS else part_text)(answer.value, *answer.interval())
+        rows.append(element("tr", element("th", LABELS[name], scope="row"), element("td", text)))
+    head = element("thead", _head("Newest slot", f"Estimate ({LEVEL_TEXT} interval)"))
+    return [_scroll(head, element("tbody", *rows), "People in the newest slot")] if rows else []
 
 
 def draw_budget(facts: Facts) -> Html:

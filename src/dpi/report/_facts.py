@@ -24,6 +24,7 @@ from dpi.release import Release
 from dpi.release.choice import Floats, Values, short_label
 from dpi.release.grid import Grid, grid, pairs
 from dpi.release.interval import LEVEL
+from dpi.release.people import COUNTS, tell_people
 from dpi.release.release import MEASURED
 from dpi.report import _times
 from dpi.report._figures import fact_text
@@ -69,6 +70,7 @@ class Facts:
     rest: Floats | None  # the band of all other values, if there are any
     grids: tuple[Grid, ...]  # pairs of parts of a product, in the newest slot
     total: Floats  # the band of numbers of users
+    people: Floats  # bands of newcomers, of users who came before and of all who ever came, where they can be told
     measured: npt.NDArray[np.bool_]
     """For each column, whether at least half of its picture was measured in its slots and not carried on."""
     epsilon: Floats
@@ -109,6 +111,7 @@ class _Numbers:
     def __init__(self, rows: Rows, domain: Domain, count: int) -> None:
         self.domain, self.by_domain = domain, {domain.digest: rows}
         self.shares, (self.rest, self.total) = np.empty((3, len(rows.labels), count)), np.empty((2, 3, count))
+        self.people = np.full((len(COUNTS), 3, count), np.nan)
         self.measured, self.epsilon, self.spent = np.empty((3, count))
         self.slots, self.starts, self.domains = list[int](), list[str | None](), list[str]()
         self.guarantees, self.signals = Counter[str](), list[float]()
@@ -124,6 +127,9 @@ class _Numbers:
         rows = self.by_domain[digest]
         self.shares[..., i] = rows.shares(release, LEVEL)
         self.rest[:, i], self.total[:, i] = rows.rest(release, LEVEL), _total(release)
+        told = tell_people(release)
+        if told:
+            self.people[..., i] = [(told[name].value, *told[name].interval(LEVEL)) for name in COUNTS]
         self.measured[i], self.epsilon[i], self.spent[i] = release.measured, release.epsilon, release.epsilon_spent
         self.slots.append(release.slot)
         self.starts.append(release.start_text)
@@ -169,6 +175,7 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
         rest=_means(read.rest, borders) if rows.others else None,
         grids=tuple(grid(newest, *pair, parts) for pair in pairs(newest.domain)[:GRIDS]),
         total=_means(read.total, borders),
+        people=_means(read.people, borders),
         measured=_means(read.measured, borders) >= MEASURED,
         epsilon=_means(read.epsilon, borders),
         spent=np.maximum.reduceat(read.spent, borders),

@@ -81,6 +81,16 @@ def count_text(value: float, lower: float, upper: float) -> str:
     return f"{value:,.{d}f} ({lower:,.{d}f} … {upper:,.{d}f})"
 
 
+def part_text(value: float, lower: float, upper: float) -> str:
+    """Return a share of users, or a number of slots, with its interval.
+
+    >>> part_text(0.34, 0.2, 0.481), part_text(12.34, 8, 16)
+    ('0.34 (0.20 … 0.48)', '12.3 (8.0 … 16.0)')
+    """
+    d = 2 if value < 1.5 else 1
+    return f"{value:.{d}f} ({lower:.{d}f} … {upper:.{d}f})"
+
+
 def budget_text(epsilon: float) -> str:
     """Return an amount of budget.
 

@@ -22,6 +22,7 @@ from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.choice import Values
 from dpi.release.interval import LEVEL_TEXT
+from dpi.release.people import COUNTS
 from dpi.report import _charts, _page_text
 from dpi.report._drawing import mask
 from dpi.report._facts import Facts, reduce
@@ -108,6 +109,8 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
     averaged = f" (here the mean of {facts.per_column} neighbouring slots)" if facts.per_column > 1 else ""
     gaps = "" if facts.measured.all() else _GAPS
     users = _PAYERS if facts.newest.carried is None else _ACTIVE
+    if np.isfinite(facts.people).any():
+        users += _PEOPLE
     sections = (
         *((f"grid-{i}", *part) for i, part in enumerate(map(_charts.draw_grid, facts.grids))),
         ("largest", _which(facts), _BARS, _charts.draw_bars(facts)),
@@ -140,6 +143,10 @@ _PAYERS = (
 _ACTIVE = (
     "Estimated number of all active users in a slot, those who were not due to pay included, with its "
     f"{LEVEL_TEXT} interval."
+)
+_PEOPLE = (
+    " Newcomers had never come to this stream before, returning users had, and reach is all who ever came. What "
+    "measurements say no more of than was presumed before them is left out."
 )
 _BUDGET = "What each slot cost, and the most that any one user can have lost so far by this stream."
 
@@ -201,7 +208,8 @@ def _data(facts: Facts) -> dict[str, object]:
         "measured": facts.measured.tolist(),
         "cells": [pack(*band) for band in (*bands, *rest)],
         "texts": {
-            "total": [count_text(*ends) for ends in facts.total.T],
+            "users": [count_text(*ends) for ends in facts.total.T],
+            **{name: [count_text(*ends) for ends in band.T] for name, band in zip(COUNTS, facts.people, strict=True)},
             "epsilon": [f"ε {budget_text(one)}, spent at most {budget_text(spent)}" for one, spent in costs],
         },
         "scale": _charts.bar_scale(facts),

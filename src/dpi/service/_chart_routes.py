@@ -22,6 +22,7 @@ from dpi.release.changes import find_changes
 from dpi.release.choice import catch_all, choose_sets, short_label
 from dpi.release.grid import Shares, grid
 from dpi.release.interval import LEVEL
+from dpi.release.people import COUNTS, LABELS, tell_people
 from dpi.release.queries import Answer, Floats
 from dpi.release.release import MEASURED
 from dpi.service import _endpoints as api
@@ -74,13 +75,16 @@ def _draw_slot(call: Call, release: Release, until: str | None) -> Document:
     codes = [*_read_codes(call, domain), *_search(release, search), *_find_largest(release, k)]
     other = np.flatnonzero(catch_all(domain)).tolist()
     shown = dict.fromkeys([*codes, *(other if len(other) == 1 and not search else [])])
-    ends = map(_finite, (users.value, *users.interval(level)))
     return {
         "slot": release.slot,
         "start": release.start_text,
         "level": level,
         "domain": _describe_domain(domain),
-        "users": dict(zip(("value", "lower", "upper"), ends, strict=True)),
+        "users": _ends(users, level),
+        "people": [
+            {"name": name, "label": LABELS[name], **_ends(answer, level)}
+            for name, answer in tell_people(release).items()
+        ],
         "freshness": release.freshness,
         "carried": release.carried,
         "age": release.age,
@@ -201,6 +205,7 @@ def _draw_series(
         "other": _round(pdf[:, catch_all(domain)].sum(axis=1)),
         "chosen": chosen,
         "users": _plain([release.count() for release in found], level),
+        "people": {name: _plain(answers, level) for name, answers in _tell_counts(found).items()},
         "quantiles": [{"q": q, **_plain([release.quantile(q) for release in found], level)} for q in quantiles],
         "before": before,
     }
@@ -255,6 +260,18 @@ def _read_codes(call: Call, domain: Domain) -> list[int]:
     if len(texts) > MOST_ROWS or not all(each.isascii() and each.isdecimal() and len(each) < 10 for each in texts):
         raise Problem(422, f"`code` must be the number of a bin, at most {MOST_ROWS} times.")
     return [code for code in dict.fromkeys(map(int, texts)) if code < domain.size]
+
+
+def _tell_counts(found: Sequence[Release]) -> dict[str, list[Answer]]:
+    """Return newcomers, users who came before and reach of slots, if one of these can tell them."""
+    told = [tell_people(release) for release in found]
+    unknown = Answer(math.nan, math.nan)
+    return {name: [each.get(name, unknown) for each in told] for name in COUNTS} if any(told) else {}
+
+
+def _ends(answer: Answer, level: float) -> Document:
+    ends = zip(("value", "lower", "upper"), (answer.value, *answer.interval(level)), strict=True)
+    return {key: _finite(number) for key, number in ends}
 
 
 def _plain(found: Sequence[Answer], level: float) -> Document:

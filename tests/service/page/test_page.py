@@ -21,7 +21,7 @@ from dpi.budget.odds import odds
 from dpi.certificates.signature import Signer
 from service.conftest import free_port
 from service.page.shop import shop
-from serving import FIRST, SetClock, running
+from serving import FIRST, MOMENT, SECOND, SetClock, running, settings
 
 HOURS = 26
 CROWD = range(23, 25)
@@ -93,6 +93,35 @@ def test_what_is_released_is_drawn(there, view, place, request):
         "After all releases, for ever, whatever else they know: that I was ever here, with 26.9 % at least and 73.1 % "
         "at most (upper bar); that I did A instead of B here, with 11.9 % at least and 88.1 % at most (lower bar)."
     )
+
+
+def test_people_are_drawn_where_the_stream_can_tell_them(tmp_path, view, desk):
+    """Four panels as slots come, and how users go on once that is measured; a stream with a price per slot has none."""
+    assert desk.locator("#people").is_hidden()
+    with running(tmp_path, settings(domain=dpi.Categories(["a", "b"]), epsilon="100"), delay="10ms") as found:
+
+        def play(hours):
+            for hour in hours:
+                users = [f"u{user}" for user in range(300)] + [f"{hour} {user}" for user in range(100)]
+                found.clock.now = MOMENT + (10 * hour + 5) * SECOND
+                found.send([(user, 10 * hour + 1, "ab"[len(user) % 2]) for user in users], hour)
+                found.set(10 * hour + 11)
+
+        play(range(2))
+        page = view(f"{found.url}/#token={found.tokens['analyst']}")
+        page.wait_for_selector("body[data-ready] #people:not([hidden])")
+        assert "say no more" in page.locator("#people-more").text_content()
+        play(range(2, 16))
+        page.wait_for_selector("#people-more table")
+        page.wait_for_function("() => document.querySelectorAll('#people-more tbody tr').length >= 4")
+        assert "active users over distinct users of the last 7 slots" in page.locator("#people-more").text_content()
+        for name in ("users", "newcomers", "returning", "reach"):
+            assert drawn(page, f"people-{name}") > 5
+        with page.expect_download() as taken:
+            page.get_by_role("button", name="People as CSV").click()
+        table = pl.read_csv(taken.value.path())
+        assert table.columns[2:5] == ["users", "lower_users", "upper_users"]
+        assert table["reach"].to_list()[-1] == pytest.approx(300 + 1600, rel=0.05)
 
 
 def test_an_arrow_only_where_the_interval_leaves_no_doubt(there, desk):

@@ -140,6 +140,17 @@ test("a series that goes on is the series that is asked for anew", () => {
   assert.equal(new Series({ ...said([1], [5]), rows: [{ code: null, value: [1] }] }).append(said([2], [5])), false);
 });
 
+test("numbers of people go on with a series; where a slot does not tell them they are null", () => {
+  const people = (numbers) => ({ reach: { value: [...numbers], lower: [...numbers], upper: [...numbers] } });
+  const told = (slots, numbers) => ({ ...said(slots, [5]), people: people(numbers) });
+  const series = new Series(structuredClone(told([1, 2, 3], [10, 20, 30])), { window: 4 });
+  assert.ok(series.append(structuredClone(told([4, 5], [40, 50]))));
+  assert.deepEqual(series.people.reach.value, [20, 30, 40, 50]);
+  assert.ok(series.append({ ...said([6], [5]), people: {} }));
+  assert.deepEqual(series.people.reach.upper, [30, 40, 50, null]);
+  assert.deepEqual(new Series(said([1], [5])).people, {});
+});
+
 test("a table is CSV, and no formula", () => {
   assert.equal(csv(["a", "b"], [["=1+1", 'x "y"'], [-1.5, null]]), 'a,b\r\n\'=1+1,"x ""y"""\r\n-1.5,\r\n');
 });

@@ -88,7 +88,7 @@ export function gaps({ pen, ink }, box, measured) {
   pen.globalAlpha = 1;
 }
 
-/** A band between two lines of numbers, then the line itself; hatched, and with a broken line, where it was not measured. */
+/** A band between two lines of numbers, then the line itself; hatched and broken where not measured, left out where null. */
 export function band({ pen }, box, end, { value, lower, upper }, colour, { fill = 0.16, width = 1.75, measured = [] } = {}) {
   const n = value.length;
   const x = (i) => box.left + ((i + 0.5) / n) * box.width;
@@ -98,14 +98,17 @@ export function band({ pen }, box, end, { value, lower, upper }, colour, { fill 
   pen.rect(box.left, box.top - 2, box.width, box.height + 4);
   pen.clip();
   // columns meet half-way between their middles: what is measured and what is not share that point, and no more
-  const edge = (list, i) => (list[Math.max(0, i - 1)] + list[Math.min(n - 1, i)]) / 2;
+  const edge = (list, i) => {
+    const one = list[Math.max(0, i - 1)], other = list[Math.min(n - 1, i)];
+    return ((one ?? other) + (other ?? one)) / 2;
+  };
   const along = (list, { first, end }) => [
     [first ? box.left + (first / n) * box.width : x(0), edge(list, first)],
     ...list.slice(first, end).map((v, i) => [x(first + i), v]),
     [end < n ? box.left + (end / n) * box.width : x(n - 1), edge(list, end)],
   ];
   const trace = (points) => points.forEach(([at, v]) => pen.lineTo(at, y(v)));
-  const stretches = runs(measured.length === n ? measured : Array(n).fill(true));
+  const stretches = runs(value.map((v, i) => (v === null ? null : (measured[i] ?? true)))).filter((run) => run.measured !== null);
   const hatched = stretches.every((run) => run.measured) ? null : hatching(pen, colour);
   for (const run of lower ? stretches : []) {
     pen.beginPath();
@@ -127,7 +130,7 @@ export function band({ pen }, box, end, { value, lower, upper }, colour, { fill 
     pen.stroke();
   }
   pen.setLineDash([]);
-  if (n <= 2) for (let i = 0; i < n; i++) pen.fillRect(x(i) - 2, y(value[i]) - 2, 4, 4);
+  if (n <= 2) for (let i = 0; i < n; i++) if (value[i] !== null) pen.fillRect(x(i) - 2, y(value[i]) - 2, 4, 4);
   pen.restore();
 }
 

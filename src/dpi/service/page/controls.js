@@ -4,6 +4,7 @@ import { token } from "./api.js";
 import { pictureOf } from "./canvas.js";
 import { $, el, say } from "./dom.js";
 import { copied, csv, download, python } from "./files.js";
+import { peopleOf } from "./people.js";
 import { drawOdds } from "./privacy.js";
 import { parse } from "./state.js";
 import { drawTable, heatAt, overviewAt } from "./time.js";
@@ -163,6 +164,11 @@ export const tools = {
     const lines = () => download(`${app.state.stream}-compared.csv`, csv(["slot", "start", "code", "value", "share", "lower", "upper"], columns(app.series.chosen, ["value", "lower", "upper"])));
     const fans = () => download(`${app.state.stream}-quantiles.csv`, csv(["slot", "start", "quantile", "value", "lower", "upper"], app.series.quantiles.flatMap((fan) => fan.value.map((v, i) => [app.series.slots[i], app.series.starts[i], fan.q, v, fan.lower[i], fan.upper[i]]))));
     const users = () => download(`${app.state.stream}-users.csv`, csv(["slot", "start", "users", "lower", "upper"], app.overview.slots.map((slot, i) => [slot, app.overview.starts[i], ...["value", "lower", "upper"].map((key) => app.overview.users[key][i])])));
+    const people = () => {
+      const found = peopleOf(app.series), names = Object.keys(found);
+      const heads = names.flatMap((name) => [name, `lower_${name}`, `upper_${name}`]);
+      download(`${app.state.stream}-people.csv`, csv(["slot", "start", ...heads], app.series.slots.map((slot, i) => [slot, app.series.starts[i], ...names.flatMap((name) => ["value", "lower", "upper"].map((key) => found[name][key][i]))])));
+    };
     const parquet = async () => download(`${app.state.stream}.parquet`, await blob(path("/releases"), { first: app.series.slots[0], end: app.series.last + 1 }, "application/vnd.apache.parquet"));
     const code = (view, said) => () => show(python(view, { origin: location.origin, stream: app.state.stream, ...said() }));
     const places = {
@@ -170,6 +176,7 @@ export const tools = {
       changes: [["CSV", () => tableOfMovers(app)], ["Python", code("changes", () => ({ slot: app.changes?.slot ?? app.picture.slot, beside: app.changes?.beside ?? app.picture.slot }))]],
       time: [["CSV", heat], ["PNG", png("heat", "shares over time")], ["Parquet", parquet], ["Python", code("series", () => ({ ...bounds(), codes: app.series.rows.map((row) => row.code).filter((each) => each !== null) }))]],
       compare: [["CSV", lines], ["PNG", png("lines", "compared")], ["Python", code("series", () => ({ ...bounds(), codes: app.series.chosen.map((row) => row.code) }))]],
+      people: [["CSV", people], ["PNG", png("people-reach", "users who ever came")], ["Python", code("people", bounds)]],
       fan: [["CSV", fans], ["PNG", png("fan", "quantiles")], ["Python", code("quantiles", () => ({ ...bounds(), quantiles: app.series.quantiles.map((fan) => fan.q) }))]],
       grid: [["CSV", () => tableOfGrid(app)], ["Python", code("grid", () => ({ slot: app.grid.slot, one: app.grid.rows.name, other: app.grid.columns.name }))]],
       users: [["CSV", users], ["PNG", png("overview", "users")], ["Python", code("users", () => ({ first: app.overview.slots[0], end: app.overview.last + 1, step: app.overview.step }))]],

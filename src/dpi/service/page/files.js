@@ -51,6 +51,11 @@ const BODIES = {
     ...(step > 1 ? [`    if release.slot % ${step}:`, "        continue"] : []),
     "    print(release.slot, release.total, release.count().interval(0.95))",
   ],
+  people: ({ first, end, step }) => [
+    `for release in stream[${first}:${end}]:`,
+    ...(step > 1 ? [`    if release.slot % ${step}:`, "        continue"] : []),
+    "    print(release.slot, release.newcomers(), release.returning(), release.reach(), release.retention(7))",
+  ],
   alerts: ({ first, end }) => [
     "from dpi.apps import Watch",
     `for release, alerts in Watch().over(stream[${first}:${end}]):`,

@@ -9,6 +9,7 @@ import { drawGrid, tableOfGrid } from "./grid.js";
 import { drawMovers, tableOfMovers } from "./movers.js";
 import { age, count, measuredAgo } from "./numbers.js";
 import { drawNow, pictureOfNow, tableOfNow } from "./now.js";
+import { drawPeople } from "./people.js";
 import { drawBudget, drawOdds } from "./privacy.js";
 import { Series } from "./series.js";
 import { START, format, parse, takeToken } from "./state.js";
@@ -39,7 +40,7 @@ app.draw = () => {
   requestAnimationFrame(() => {
     drawing = false;
     if (app.picture === null || $("pictures").hidden) return;
-    for (const each of [drawTiles, drawNow, drawMovers, drawHeat, drawLines, drawFan, drawOverview, drawAlerts, drawGrid, drawBudget, drawOdds]) each(app);
+    for (const each of [drawTiles, drawNow, drawMovers, drawHeat, drawLines, drawPeople, drawFan, drawOverview, drawAlerts, drawGrid, drawBudget, drawOdds]) each(app);
   });
 };
 

@@ -8,6 +8,7 @@ export class Series {
     Object.assign(this, { window, columns }, said);
     this.chosen ??= [];
     this.users ??= { value: [], lower: [], upper: [] };
+    this.people ??= {};
     this.quantiles ??= [];
     this.other ??= [];
     this.measured ??= [];
@@ -44,6 +45,7 @@ export class Series {
       this.other.push(said.other[i]);
       this.measured.push(said.measured[i]);
       for (const key of KEYS) this.users[key].push(said.users[key][i]);
+      for (const [name, row] of Object.entries(this.people)) for (const key of KEYS) row[key].push(said.people?.[name]?.[key][i] ?? null);
       for (const row of this.rows) row.value.push(codes.get(row.code).value[i]);
       for (const row of this.chosen) for (const key of KEYS) row[key].push(codes.get(row.code)[key][i]);
     });
@@ -53,7 +55,7 @@ export class Series {
 
   #drop(at) {
     const lists = [this.slots, this.starts, this.other, this.measured, ...KEYS.map((key) => this.users[key]), ...this.rows.map((row) => row.value)];
-    for (const row of this.chosen) lists.push(...KEYS.map((key) => row[key]));
+    for (const row of [...this.chosen, ...Object.values(this.people)]) lists.push(...KEYS.map((key) => row[key]));
     for (const list of lists) list.splice(at, 1);
   }
 }
