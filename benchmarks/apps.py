@@ -1,9 +1,9 @@
 """What applications find on releases, against what they find on the truth: total ε = 2 per user, default settings.
 
-    DPI_DATA=folder python benchmarks/apps.py [--seeds 3] [--first 100] [--only NAME] [--detectors hbos]
-        [anomaly] [recommender] [errors]
+    DPI_DATA=folder python benchmarks/apps.py [--seeds 3] [--first 100] [--only NAME] [--detector hbos]
+        anomaly|recommender|errors
 
-The criterion was fixed before anything was measured; how the method was chosen stands in docs/apps.md.
+The criterion was fixed before anything was measured; how the method was chosen stands in docs/research-log.md.
 
 Anomaly: the 5 % of the (slot, value) cells with the highest
 score on the true PDFs, by the same detector; found are the 5 % with the highest score on what is released. Both sets
@@ -33,8 +33,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from statistics import mean
@@ -55,6 +54,7 @@ from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import cases, load
 from dpi_research.evaluation import agreement, highest
 from dpi_research.reproduce.streams import RealStream, by_clock, frequent, in_slots
+from measure import ESTIMATES, Cell, record
 
 EPSILON = 2
 SHARE = 0.05
@@ -235,16 +235,14 @@ def stream(real: RealStream, budget: dpi.Ledger, seed: int) -> tuple[list[dpi.Re
     return [made.release(users, values) for users, values in real.slots], mechanism.slots
 
 
-def anomaly(name: str, case: Case, seeds: range, budget: dpi.Ledger, detectors: list[str]) -> None:
+def anomaly(case: Case, seeds: range, budget: dpi.Ledger, detector: str) -> list[Cell]:
     table = events(case)
     domain = frequent(table, case.values[0], case.listed[0])
     real = played(table, case, domain)
     runs = [run(real, budget, seed) for seed in seeds]
-    for detector in detectors:
-        wanted = highest(scores(detector, real.pdfs), SHARE)
-        rows = [found_anomalies(detector, real, wanted, *each) for each in zip(runs, seeds, strict=True)]
-        cells = " | ".join(f"{cell:.2f}" for cell in np.mean(rows, axis=0))
-        print(f"| {name} | {detector} | {len(real.slots)} × {domain.size} | {cells} | {SHARE:.2f} |", flush=True)
+    wanted = highest(scores(detector, real.pdfs), SHARE)
+    rows = [found_anomalies(detector, real, wanted, *each) for each in zip(runs, seeds, strict=True)]
+    return [f"{len(real.slots)} × {domain.size}", *percentages(rows)]
 
 
 def found_anomalies(detector: str, real: RealStream, wanted: frozenset[int], run: Run, seed: int) -> tuple[float, ...]:
@@ -282,7 +280,7 @@ def scores(detector: str, pdfs: list[Floats], variances: list[Floats] | None = N
     return np.stack([scored.score for scored in found if scored is not None])
 
 
-def errors(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list[str]) -> None:
+def errors(case: Case, seeds: range, budget: dpi.Ledger, _: str) -> list[Cell]:
     """How errors of neighbouring slots go together, and how often the interval of a change holds the true one."""
     table = events(case)
     real = played(table, case, frequent(table, case.values[0], case.listed[0]))
@@ -301,10 +299,10 @@ def errors(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list[str]
             inside.append(float((np.abs(off) <= width).mean()))
         released, true = (np.diff(each, axis=0)[2 * WINDOW - 1 :].ravel() for each in (pdfs, truth))
         rows.append((together, mean(inside), float(np.corrcoef(released, true)[0, 1])))
-    print(f"| {name} | " + " | ".join(f"{cell:.2f}" for cell in np.mean(rows, axis=0)) + " |", flush=True)
+    return percentages(rows)
 
 
-def recommender(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list[str]) -> None:
+def recommender(case: Case, seeds: range, budget: dpi.Ledger, _: str) -> list[Cell]:
     table = events(case)
     group = frequent(table, case.values[0], case.listed[0], other=False)
     item = frequent(table, case.values[1], case.listed[1])
@@ -335,35 +333,27 @@ def recommender(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list
     def popular(shares: Floats) -> list[list[str]]:
         return ordered(shares.sum(axis=0)[None, :-1]) * group.size
 
-    rows, ours = [], []
+    rows = []
     for seed in seeds:
         made = run(real, budget, seed)
         newcomers = [slot[0] for slot in made.slots if slot]
         classes = [one for slot in made.slots for one in slot]
         everybody = of_everybody(real.counts, made.slots, seed)
-        ours.append(share(best(made.releases)))
         linear = [
             mean(share(ordered(tastes(sums.reshape(truth.shape), variance, truth))))
             for sums, variance in (added(newcomers, 0), added(classes, 2), added(everybody, 0))
         ]
         rows.append(
             (
-                mean(ours[-1]),
+                mean(share(best(made.releases))),
                 mean(share(best(np.sum(made.plain, axis=0)))),
                 mean(share(popular(made.releases[-1].accumulated.reshape(truth.shape)))),
                 mean(share(popular(truth))),
                 max(linear[:2]),
                 linear[2],
-                mean(share(best(truth))),
-                BEST / (item.size - 1),
             )
         )
-    cells = " | ".join(f"{cell:.2f}" for cell in np.mean(rows, axis=0))
-    print(f"| {name} | {len(real.slots)} | {cells} |", flush=True)
-    people = table.group_by(case.values[0]).agg(pl.col("user").n_unique())
-    users = dict(people.iter_rows())
-    for each, part in zip(group.values, np.mean(ours, axis=0), strict=True):
-        print(f"    {each:24s} {users[each]:7,d} users {part:.2f}", flush=True)
+    return [len(real.slots), *percentages(rows)]
 
 
 def added(counts: list[NoisyCounts], power: int) -> tuple[Floats, float]:
@@ -372,13 +362,19 @@ def added(counts: list[NoisyCounts], power: int) -> tuple[Floats, float]:
     return values, sum(one.epsilon ** (2 * power) * one.variance for one in counts)
 
 
+def percentages(rows: Sequence[Sequence[float]]) -> list[Cell]:
+    """Means over runs, in whole percentages."""
+    return [round(100 * float(cell)) for cell in np.mean(rows, axis=0)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", default=["anomaly", "recommender"])
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--name", default="apps", help="what the name of the result begins with")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=100, help="the first seed; 0 was used while choosing")
     parser.add_argument("--only", default="", help="streams whose name holds this")
-    parser.add_argument("--detectors", default=",".join(DETECTORS), help="names, separated by commas")
+    parser.add_argument("--detector", default="hbos", choices=DETECTORS)
     parser.add_argument("--per-slot", default="auto", help="another budget than the default")
     parser.add_argument("--spend-first", action="store_true", help="a ledger that is spent first")
     parser.add_argument("--not-returning", action="store_true", help="declare that users do not come back")
@@ -386,14 +382,20 @@ def main() -> None:
     seeds = range(options.first, options.first + options.seeds)
     if "DPI_DATA" not in os.environ:
         sys.exit("Set DPI_DATA to the folder with the parquet files.")
-    begin = time.process_time()
-    for part, (head, streams, play) in PARTS.items():
-        if part in options.parts:
-            print(head)
-            for name, case in streams.items():
-                if options.only in name:
-                    play(name, case, seeds, budget(options), options.detectors.split(","))
-    print(f"{time.process_time() - begin:.0f} s of the processor")
+    columns, streams, play = PARTS[options.part]
+    rows = [
+        [name, *play(case, seeds, budget(options), options.detector)]
+        for name, case in streams.items()
+        if options.only in name
+    ]
+    record(
+        f"{options.name}-{options.part}" + (f"-{options.detector}" if options.part == "anomaly" else ""),
+        parts=(*ESTIMATES, "apps", "datasets"),
+        about="In %.",
+        columns=["stream", *columns],
+        rows=rows,
+        seeds=seeds,
+    )
 
 
 def budget(options: argparse.Namespace) -> dpi.Ledger:
@@ -402,20 +404,19 @@ def budget(options: argparse.Namespace) -> dpi.Ledger:
     return dpi.Ledger()
 
 
-PARTS = {
+Part = tuple[list[str], dict[str, Case], Callable[[Case, range, dpi.Ledger, str], list[Cell]]]
+PARTS: dict[str, Part] = {
     "anomaly": (
-        "| stream | detector | slots × bins | releases | noisy | popular | limit: same counts | everybody | "
-        "alerts: precision | recall | uniform |",
+        ["slots × bins", "releases", "noisy", "popular", "same", "everybody", "alerts: precision", "alerts: recall"],
         ANOMALY,
         anomaly,
     ),
     "recommender": (
-        "| stream | slots | releases | noisy | popular, released | popular, true | limit: same counts | everybody | "
-        "truth | uniform |",
+        ["slots", "releases", "noisy", "popular, released", "popular, true", "same", "everybody"],
         RECOMMENDER,
         recommender,
     ),
-    "errors": ("| stream | correlation of errors | inside | correlation of changes |", ANOMALY, errors),
+    "errors": (["correlation of errors", "changes inside", "correlation of changes"], ANOMALY, errors),
 }
 
 

@@ -27,15 +27,15 @@ CONVERTED: dict[str, set[str]] = {
         "x86-64", "0.19.1", "0.21.0", "12",  # builds of a peer
         "1 is proportional, 0 not at all",
     },
+    "apps#How good they are": {"ε = 2", "100 %", "COVID-19", "90 %", "5 %", "200"},
     "compare": {
         "ε = 1", "ε = 0.1, 1 and 10", "L1", "100", "0, 5 % and 100 %", "5 %",
         "cap of 1", "cap of 10", "Cap 10", "cap 10", "seed 0", "101", "51", "104",
     },
-    "utility#Populations of every kind": {"95 %", "5,000", "200", "2,000", "100", "50,000", "3,000", "5 %"},
-    "utility#Few users and a small budget": set(),
-    "utility#Seasons": {"5,000", "60", "14", "3,000", "5 %", "20", "40 %"},
-    "utility#Changes that everybody makes": {"6,000", "48", "5,000", "40", "1 %", "4,000", "30", "2 %"},
-    "utility#Random worlds": set(),
+    "utility#Populations of every kind": {
+        "95 %", "5,000", "200", "2,000", "100", "50,000", "3,000", "5 %",  # populations
+        "60", "14", "20", "40 %", "6,000", "48", "40", "1 %", "4,000", "30", "2 %",  # seasons and changes
+    },
 }  # fmt: skip
 """Pages of evidence, or sections, whose figures are all included, and digits of their own words: settings alone."""
 PICTURES = {"performance": 3}
@@ -46,8 +46,11 @@ def text_of(place: str) -> str:
     page, _, heading = place.partition("#")
     if not heading:
         return PAGES[page]
-    (found,) = re.findall(rf"^(#+) {re.escape(heading)}\n(.*?)(?=^#)", PAGES[page], flags=re.MULTILINE | re.DOTALL)
-    return str(found[1])
+    found = re.search(rf"^(#+) {re.escape(heading)}\n", PAGES[page], flags=re.MULTILINE)
+    assert found is not None, f"there is no section {heading}"
+    text = PAGES[page][found.end() :]
+    end = re.search(rf"^#{{1,{len(found[1])}}} ", text, flags=re.MULTILINE)
+    return text if end is None else text[: end.start()]
 
 
 def own_words(text: str) -> str:

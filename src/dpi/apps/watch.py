@@ -26,8 +26,8 @@ BY_CLASS = 0.5
 """Of the summed variances of two releases, what their difference has where users are measured by class: the others are
 carried on, so that most of the error is in both.
 
-Source: by trial, of 1, 1/2 and 1/4 (docs/apps.md). What intervals of 95 % then hold is measured by benchmarks/apps.py
-errors: 93 to 100 % of the true changes.
+Source: by trial, of 1, 1/2 and 1/4 (docs/research-log.md). What intervals of 95 % then hold is measured by
+benchmarks/apps.py errors: 93 to 100 % of the true changes.
 """
 
 
