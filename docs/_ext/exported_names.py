@@ -19,14 +19,14 @@ TITLES = {
     "sources": "Events",
     "events": "Time",
     "domain": "Domains",
-    "histogram": "What a user contributes",
+    "histogram": "Contributions of a user",
     "budget": "Budgets",
     "planning": "Budgets",
     "discovery": "Mechanisms",
     "mechanism": "Mechanisms",
     "store": "Stores",
     "certificates": "Stores",
-    "client": "A service",
+    "client": "Service client",
     "errors": "Errors",
 }
 
@@ -40,7 +40,7 @@ def write(app: Sphinx, config: Config) -> None:
     for name, module in dpi._HOME.items():
         themes[TITLES[module.split(".")[1]]].append(name)
         pages[f"{name}.md"] = page(name)
-    lines = ["# The library, name by name", "", "Everything that `import dpi` gives, each on a page of its own.", ""]
+    lines = ["# API", "", "Every name that `import dpi` gives, on a page of its own.", ""]
     for title, names in themes.items():
         lines += [f"## {title}", "", "| | |", "|---|---|"]
         lines += [f"| [`{name}`]({name}.md) | {summary(name)} |" for name in names] + [""]

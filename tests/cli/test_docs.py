@@ -19,7 +19,7 @@ def test_every_option_has_its_row():
     """Flags by their flag, those of a file by their name."""
     text = TOOL["section"]("run")
     assert "| `--epsilon` | NUMBER | required | ε per user, for ever. |" in text
-    assert "| `quota` | PART |  | The part of ε that is for this stream alone. |" in text
+    assert "| `quota` | PART |  | Part of ε that is reserved for this stream. |" in text
 
 
 def test_the_surface_is_small():

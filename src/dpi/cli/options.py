@@ -17,6 +17,6 @@ StoreArgument = Annotated[str, Setting("STORE", "A store: a path, or postgresql:
 StreamName = Annotated[str | None, Setting("NAME", "Which stream, if the store has several.")]
 KeyFile = Annotated[Path | None, Setting("FILE", "The ledger's key; STORE.key unless given.")]
 PublicKey = Annotated[Path | None, Setting("FILE", "Check signatures with this public key.")]
-WitnessFile = Annotated[Path | None, Setting("FILE", "Of a store that has one.")]
+WitnessFile = Annotated[Path | None, Setting("FILE", "Witness of the store, if it has one.")]
 Begin = Annotated[str | None, Setting("TIME", "The slots that begin at this time or later …", name="from")]
 End = Annotated[str | None, Setting("TIME", "… and before this time.", name="to")]

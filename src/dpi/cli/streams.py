@@ -38,16 +38,23 @@ END = Setting("TIME", "End of the public period.", "Period and clock", name="to"
 class EventSettings:
     """Which columns are what, and how lines are read."""
 
-    user: Annotated[str, Setting("COLUMN", "Who: integers or texts.", EVENTS)] = "user"
-    time: Annotated[str, Setting("COLUMN", "When: ISO 8601, or see --unit.", EVENTS)] = "time"
+    user: Annotated[str, Setting("COLUMN", "Column of user ids: integers or texts.", EVENTS)] = "user"
+    time: Annotated[str, Setting("COLUMN", "Column of times: ISO 8601, or numbers with --unit.", EVENTS)] = "time"
     value: Annotated[
-        list[str] | None, Setting("COLUMN", "A column (value), or PART=COLUMN for each part of a product.", EVENTS)
+        list[str] | None,
+        Setting("COLUMN", "Column of values (value), or PART=COLUMN for each part of a product.", EVENTS),
     ] = None
-    unit: Annotated[str | None, Setting("UNIT", "Of times that are numbers: s, ms, us, ns.", EVENTS)] = None
-    arrived: Annotated[str | None, Setting("COLUMN", "When an event was received.", EVENTS)] = None
-    format: Annotated[str | None, Setting("FORMAT", "csv, ndjson, parquet or arrow.", EVENTS)] = None
-    separator: Annotated[str | None, Setting("CHARACTER", r"Of CSV; \t is a tab.", EVENTS)] = None
-    columns: Annotated[str | None, Setting("NAME,…", "Of CSV without a header: its columns, in order.", EVENTS)] = None
+    unit: Annotated[str | None, Setting("UNIT", "Unit of times that are numbers: s, ms, us, ns.", EVENTS)] = None
+    arrived: Annotated[
+        str | None, Setting("COLUMN", "Column with the time at which an event was received.", EVENTS)
+    ] = None
+    format: Annotated[str | None, Setting("FORMAT", "Format of the files: csv, ndjson, parquet or arrow.", EVENTS)] = (
+        None
+    )
+    separator: Annotated[str | None, Setting("CHARACTER", r"Separator of CSV; \t is a tab.", EVENTS)] = None
+    columns: Annotated[
+        str | None, Setting("NAME,…", "Names of the columns of a CSV file without a header, in order.", EVENTS)
+    ] = None
 
     def open(self, files: Sequence[str], domain: Domain) -> FileEvents:
         """Return the events of files."""
@@ -81,9 +88,11 @@ class EventSettings:
 class BrokerSettings:
     """What the address of a broker does not say."""
 
-    table: Annotated[str | None, Setting("NAME", "Of a database: a table that only grows.", EVENTS)] = None
-    id: Annotated[str | None, Setting("COLUMN", "Its column that goes up (id).", EVENTS)] = None
-    password_file: Annotated[Path | None, Setting("FILE", "Or DPI_BROKER_PASSWORD in the environment.", EVENTS)] = None
+    table: Annotated[str | None, Setting("NAME", "Table of a database, to which rows are only added.", EVENTS)] = None
+    id: Annotated[str | None, Setting("COLUMN", "Increasing column of that table (id).", EVENTS)] = None
+    password_file: Annotated[
+        Path | None, Setting("FILE", "File with the broker's password; or DPI_BROKER_PASSWORD.", EVENTS)
+    ] = None
 
     def open(self, columns: EventSettings, named: Sequence[str], domain: Domain) -> FollowedEvents | None:
         """Return the events of the broker that one of the names is the address of; None if they name files."""
@@ -118,9 +127,13 @@ class BrokerSettings:
 class OpenedStoreSettings(StoreSettings):
     """The same for a command that opens the store itself."""
 
-    charge_lost: Annotated[bool, Setting("", "Go on with an old copy; everybody pays for it.", STORE)] = False
-    new_witness: Annotated[bool, Setting("", "The old one is lost, and this store the newest.", STORE)] = False
-    wait: Annotated[float, Setting("SECONDS", "For another process.", STORE)] = 0.0
+    charge_lost: Annotated[bool, Setting("", "Continue from an old copy; every account is charged for it.", STORE)] = (
+        False
+    )
+    new_witness: Annotated[
+        bool, Setting("", "Begin another witness: the old one is lost, and this store is the newest.", STORE)
+    ] = False
+    wait: Annotated[float, Setting("SECONDS", "Seconds to wait for another process.", STORE)] = 0.0
 
     @property
     def signer(self) -> Signer | None:
@@ -171,11 +184,9 @@ class OpenedStoreSettings(StoreSettings):
 class EngineSettings:
     """Who works on the accounts."""
 
-    engine: Annotated[
-        str | None, Setting("NAME", "Accounts in buckets of files: local, pool (processes) or spark.", STORE)
-    ] = None
-    path: Annotated[Path | None, Setting("FOLDER", "Of bucket files; STORE.buckets unless given.", STORE)] = None
-    workers: Annotated[int | None, Setting("N", "Processes of a pool; one for each core.", STORE)] = None
+    engine: Annotated[str | None, Setting("NAME", "Engine: local, pool (processes) or spark.", STORE)] = None
+    path: Annotated[Path | None, Setting("FOLDER", "Folder of bucket files; STORE.buckets unless given.", STORE)] = None
+    workers: Annotated[int | None, Setting("N", "Processes of a pool; one per core unless given.", STORE)] = None
 
     def open(self) -> AbstractContextManager[BucketEngine | None]:
         """Give the engine while it is needed; None if the stream has all accounts in memory."""

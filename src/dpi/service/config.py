@@ -53,22 +53,36 @@ class AlertConfig:
 class Config(StoreSettings):
     """The options of a service: `[serve]` of `dpi.toml`, and what its other tables state."""
 
-    tokens: Annotated[Path, Setting("FILE", "As dpi serve token makes it.", NETWORK)] = Path("tokens.json")
+    tokens: Annotated[Path, Setting("FILE", "File of tokens, as dpi serve token makes it.", NETWORK)] = Path(
+        "tokens.json"
+    )
     host: Annotated[str, Setting("ADDRESS", "Where to listen.", NETWORK)] = "127.0.0.1"
     port: Annotated[int, Setting("N", "Where to listen.", NETWORK)] = 8321
-    certificate: Annotated[Path | None, Setting("FILE", "Of TLS.", NETWORK)] = None
-    private_key: Annotated[Path | None, Setting("FILE", "Of TLS.", NETWORK)] = None
+    certificate: Annotated[Path | None, Setting("FILE", "File for TLS.", NETWORK)] = None
+    private_key: Annotated[Path | None, Setting("FILE", "File for TLS.", NETWORK)] = None
     behind_proxy: Annotated[bool, Setting("", "A proxy in front does TLS.", NETWORK)] = False
-    delay: Annotated[str, Setting("DURATION", "A release is seen so long after its slot has closed.", LIMITS)] = "1s"
-    requests: Annotated[int, Setting("N", "Batches taken at a time.", LIMITS)] = 32
+    delay: Annotated[
+        str, Setting("DURATION", "Time between the closing of a slot and the appearance of its release.", LIMITS)
+    ] = "1s"
+    requests: Annotated[int, Setting("N", "Batches accepted at the same time.", LIMITS)] = 32
     """With those that wait to be kept; so many times `body` is what they can take of memory."""
-    of_one_token: Annotated[int, Setting("N", "Batches of one, with waiting.", LIMITS)] = 64
-    patience: Annotated[float, Setting("SECONDS", "For a body or a reader.", LIMITS)] = 30.0
-    connections: Annotated[int, Setting("N", "At a time, readers included.", LIMITS)] = 800
+    of_one_token: Annotated[
+        int, Setting("N", "Batches of one token at the same time, waiting ones included.", LIMITS)
+    ] = 64
+    patience: Annotated[
+        float, Setting("SECONDS", "Longest time for a body to arrive, or for a reader to read.", LIMITS)
+    ] = 30.0
+    connections: Annotated[int, Setting("N", "Connections at the same time, readers included.", LIMITS)] = 800
     """A process has 1024 files unless it is given more."""
-    lease: Annotated[str, Setting("DURATION", "On PostgreSQL: silence of a replica.", STORE)] = "10s"
-    acts: Annotated[Path | None, Setting("FILE", "The log of acts; acts.ndjson beside the tokens.", NETWORK)] = None
-    keep_measurements: Annotated[int | None, Setting("SLOTS", "As dpi ledger compact; all unless given.", STORE)] = None
+    lease: Annotated[
+        str, Setting("DURATION", "On PostgreSQL: silence of the leader after which another replica takes over.", STORE)
+    ] = "10s"
+    acts: Annotated[
+        Path | None, Setting("FILE", "Log of administrative acts; acts.ndjson beside the tokens.", NETWORK)
+    ] = None
+    keep_measurements: Annotated[
+        int | None, Setting("SLOTS", "Measurements to keep, as dpi ledger compact; all unless given.", STORE)
+    ] = None
     """Up to 100 more are kept of each stream."""
     body: int = 16 << 20  # bytes of one request at most, as sent and as unpacked
     oidc: Issuer | None = None  # an issuer whose tokens open something as well

@@ -18,8 +18,8 @@ from dpi.settings.declaration import EVENTS, Setting
 from dpi.sources.files import find_files
 from dpi.stream.options import LONGEST_TEXT
 
-DOMAIN = Setting("FILE", "Values, one a line, or JSON; or discover.", EVENTS)
-OTHER = Setting("NAME", "Bin of values that are not listed.", EVENTS)
+DOMAIN = Setting("FILE", "File of values, one per line, or JSON; or discover.", EVENTS)
+OTHER = Setting("NAME", "Name of the bin for values that are not listed.", EVENTS)
 DOMAIN_KEY = Setting("FILE", "Key of a hashed domain. Repeat it for several.", EVENTS)
 
 
@@ -30,8 +30,11 @@ class DomainSettings:
     domain: Annotated[Path | None, DOMAIN] = None
     other: Annotated[str | None, OTHER] = None
     domain_key: Annotated[list[Path] | None, DOMAIN_KEY] = None
-    amount: Annotated[str | None, Setting("COLUMN", "Instead of --domain and --value: sums by user.", EVENTS)] = None
-    step: Annotated[str | None, Setting("NUMBER", "Amounts are whole multiples of this (0.01).", EVENTS)] = None
+    amount: Annotated[
+        str | None,
+        Setting("COLUMN", "Instead of --domain and --value: column whose numbers are summed per user.", EVENTS),
+    ] = None
+    step: Annotated[str | None, Setting("NUMBER", "Smallest unit of amounts (0.01).", EVENTS)] = None
 
     def read(self, events: Sequence[str | os.PathLike[str]] = ()) -> Domain:
         """Return the domain; `other` names the bin of everything that a list of values does not name.

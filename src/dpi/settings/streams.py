@@ -29,10 +29,10 @@ from dpi.stream.driver import Engine
 from dpi.stream.options import StreamOptions, make_options
 from dpi.stream.registration import Change
 
-SLOT = Setting("DURATION", "Such as 1h, 1d, 1w; or day, week, month, of the calendar in --zone.", CLOCK)
+SLOT = Setting("DURATION", "Length of a slot: 1h, 1d, 1w; or day, week, month of the calendar in --zone.", CLOCK)
 BEGIN = Setting("TIME", "Beginning of the public period.", CLOCK, name="from")
-ZONE = Setting("ZONE", "Of times that name none, and of slots.", CLOCK)
-ORIGIN = Setting("TIME", "Slots are counted from here.", CLOCK)
+ZONE = Setting("ZONE", "Time zone of times without one, and of slots.", CLOCK)
+ORIGIN = Setting("TIME", "Moment from which slots are counted.", CLOCK)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,26 +44,39 @@ class StreamTerms:
     begin: Annotated[str | None, BEGIN] = None
     zone: Annotated[str, ZONE] = "UTC"
     origin: Annotated[str, ORIGIN] = "1970-01-01"
-    lateness: Annotated[str, Setting("DURATION", "A slot closes so long after its end.", CLOCK)] = "0s"
-    per_slot: Annotated[
-        str | None, Setting("NUMBER", "What a slot costs; chosen from the releases unless given.", PRIVACY)
-    ] = None
+    lateness: Annotated[str, Setting("DURATION", "Time after its end at which a slot closes.", CLOCK)] = "0s"
+    per_slot: Annotated[str | None, Setting("NUMBER", "Fixed price of a slot.", PRIVACY)] = None
     slots_paid: Annotated[
-        int | None, Setting("N", "Instead: how many slots an account pays.", PRIVACY, name="slots")
+        int | None,
+        Setting("N", "Instead of per-slot: number of slots that an account pays for.", PRIVACY, name="slots"),
     ] = None
-    every: Annotated[str | None, Setting("N", "Spend most of it in every N-th slot, or auto.", PRIVACY)] = None
-    period: Annotated[int | None, Setting("N", "Refill accounts every N slots: ε per epoch.", PRIVACY)] = None
-    policy: Annotated[str | None, Setting("RULE", "Of accounts: auto, clocked, spend-first, fade.", PRIVACY)] = None
-    quota: Annotated[str | None, Setting("PART", "The part of ε that is for this stream alone.", PRIVACY)] = None
-    not_returning: Annotated[bool, Setting("", "Nobody comes back once their account is empty.", PRIVACY)] = False
-    converging: Annotated[str | None, Setting("SERIES", "No accounts: a series, such as zeta:2.", PRIVACY)] = None
-    draw: Annotated[str | None, Setting("RULE", "in-order, rba:1e8, ranges:0.1,0.001.", PRIVACY)] = None
-    mechanism: Annotated[str, Setting("NAME", "boosted or published.", PRIVACY)] = "boosted"
-    season: Annotated[int | None, Setting("N", "A period that is known, in slots, such as 24.", PRIVACY)] = None
-    compression: Annotated[str, Setting("RULE", "normalise, truncate:5, whole-pdf.", PRIVACY)] = "normalise"
-    accumulate: Annotated[str, Setting("RULE", "The PDF of all slots: slots, or tree:0.025.", PRIVACY)] = "slots"
-    name: Annotated[str, Setting("NAME", "Of the stream, if the store has several.", STORE)] = ""
-    separate: Annotated[bool, Setting("", "An ε of its own, which adds to that of others.", STORE)] = False
+    every: Annotated[str | None, Setting("N", "Spend most of the budget in every N-th slot, or auto.", PRIVACY)] = None
+    period: Annotated[
+        int | None, Setting("N", "Refill accounts every N slots: the promise is then ε per epoch.", PRIVACY)
+    ] = None
+    policy: Annotated[
+        str | None, Setting("RULE", "How accounts are spent: auto, clocked, spend-first, fade.", PRIVACY)
+    ] = None
+    quota: Annotated[str | None, Setting("PART", "Part of ε that is reserved for this stream.", PRIVACY)] = None
+    not_returning: Annotated[bool, Setting("", "Users do not come back once their account is empty.", PRIVACY)] = False
+    converging: Annotated[
+        str | None, Setting("SERIES", "Instead of accounts: a series of budgets, such as zeta:2.", PRIVACY)
+    ] = None
+    draw: Annotated[
+        str | None, Setting("RULE", "How the series is drawn: in-order, rba:1e8, ranges:0.1,0.001.", PRIVACY)
+    ] = None
+    mechanism: Annotated[str, Setting("NAME", "Mechanism: boosted or published.", PRIVACY)] = "boosted"
+    season: Annotated[int | None, Setting("N", "Slots after which a pattern repeats, such as 24.", PRIVACY)] = None
+    compression: Annotated[
+        str, Setting("RULE", "How a user's events are bounded: normalise, truncate:5, whole-pdf.", PRIVACY)
+    ] = "normalise"
+    accumulate: Annotated[
+        str, Setting("RULE", "How the distribution over all slots is made: slots, or tree:0.025.", PRIVACY)
+    ] = "slots"
+    name: Annotated[str, Setting("NAME", "Name of the stream, if the store has several.", STORE)] = ""
+    separate: Annotated[bool, Setting("", "Give the stream an ε of its own, which adds to that of others.", STORE)] = (
+        False
+    )
 
     @property
     def slots(self) -> Slots:
@@ -145,11 +158,13 @@ class StoreSettings:
     store: Annotated[str | None, Setting("STORE", "A path, or postgresql://…", STORE)] = None
     key_file: Annotated[Path | None, Setting("FILE", "The ledger's key; STORE.key unless given.", STORE)] = None
     witness: Annotated[
-        Path | None, Setting("FILE", "Remembers the chain's head; STORE.witness unless given.", STORE)
+        Path | None, Setting("FILE", "File that detects old copies; STORE.witness unless given.", STORE)
     ] = None
-    no_witness: Annotated[bool, Setting("", "Of a new store: no old copy of it will be noticed.", STORE)] = False
-    new: Annotated[bool, Setting("", "The store is gone, its key is not: all have all of ε again.", STORE)] = False
-    sign: Annotated[Path | None, Setting("FILE", "Private key; see dpi keys.", STORE)] = None
+    no_witness: Annotated[bool, Setting("", "New store without a witness: old copies are not detected.", STORE)] = False
+    new: Annotated[
+        bool, Setting("", "Begin a new store although its key exists: every user gets all of ε again.", STORE)
+    ] = False
+    sign: Annotated[Path | None, Setting("FILE", "Private key that signs the chain; see dpi keys.", STORE)] = None
 
     @property
     def place(self) -> str:

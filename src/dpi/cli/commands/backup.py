@@ -49,12 +49,16 @@ def backup(
 
 
 def restore(
-    backup: Annotated[Path, Setting("FILE", "What dpi backup has made.", argument=True)],
-    store: Annotated[str, Setting("STORE", "Where no store is: a path, or postgresql://…", argument=True)],
-    witness: Annotated[Path, Setting("FILE", "The store's witness, which knows what was released.")],
+    backup: Annotated[Path, Setting("FILE", "A file of dpi backup.", argument=True)],
+    store: Annotated[str, Setting("STORE", "Place without a store: a path, or postgresql://…", argument=True)],
+    witness: Annotated[Path, Setting("FILE", "Witness of the store.")],
     key_file: KeyFile = None,
-    path: Annotated[Path | None, Setting("FOLDER", "New folder of bucket files; beside the store unless said.")] = None,
-    charge_lost: Annotated[bool, Setting("", "Go on with an old copy; everybody pays for what it lacks.")] = False,
+    path: Annotated[
+        Path | None, Setting("FOLDER", "New folder of bucket files; beside the store unless given.")
+    ] = None,
+    charge_lost: Annotated[
+        bool, Setting("", "Continue from an old copy; every account is charged for what it lacks.")
+    ] = False,
     sign: Annotated[Path | None, Setting("FILE", "Private key of a signed chain; see dpi keys.")] = None,
     json: Json = False,
 ) -> None:

@@ -33,8 +33,8 @@ DAYS = 21
 
 
 def demo(
-    folder: Annotated[Path, Setting("FOLDER", "Where files go.")] = Path("dpi-demo"),
-    days: Annotated[int, Setting("N", "How many days, 1 to 60.")] = DAYS,
+    folder: Annotated[Path, Setting("FOLDER", "Folder for the files.")] = Path("dpi-demo"),
+    days: Annotated[int, Setting("N", "Number of days, 1 to 60.")] = DAYS,
     json: Json = False,
 ) -> None:
     """Release three weeks of a made-up shop, hour by hour; write a store, a report and a picture.

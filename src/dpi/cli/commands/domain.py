@@ -38,20 +38,20 @@ SHOWN = 20
 class DiscoverySettings:
     """What is looked for, when, and what it may cost."""
 
-    epsilon: Annotated[str | None, Setting("NUMBER", "ε per user, for ever, of the store.", PRIVACY)] = None
+    epsilon: Annotated[str | None, Setting("NUMBER", "ε per user, for ever, for the whole store.", PRIVACY)] = None
     slot: Annotated[str | None, SLOT] = None
     begin: Annotated[str | None, BEGIN] = None
     end: Annotated[str | None, END] = None
     zone: Annotated[str, ZONE] = "UTC"
     origin: Annotated[str, ORIGIN] = "1970-01-01"
-    name: Annotated[str, Setting("NAME", "Of the discovery in the store.", STORE)] = "discovery"
-    quota: Annotated[str, Setting("PART", "The part of ε that discovery has.", PRIVACY)] = "0.2"
-    slots: Annotated[int, Setting("N", "In how many slots a user takes part.", PRIVACY)] = 1
-    failure: Annotated[str, Setting("NUMBER", "Values of nobody that a slot shows, on average.", PRIVACY)] = "0.001"
-    most: Annotated[int, Setting("N", "Values that a slot shows at most.", PRIVACY)] = 1024
-    length: Annotated[int, Setting("BYTES", "Values are at most so long.", EVENTS)] = 32
-    alphabet: Annotated[str, Setting("NAME", "Values are made of: text, ascii, digits.", EVENTS)] = "text"
-    characters: Annotated[str | None, Setting("TEXT", "Or of these characters.", EVENTS)] = None
+    name: Annotated[str, Setting("NAME", "Name of the discovery in the store.", STORE)] = "discovery"
+    quota: Annotated[str, Setting("PART", "Part of ε for the discovery.", PRIVACY)] = "0.2"
+    slots: Annotated[int, Setting("N", "Number of slots in which a user takes part.", PRIVACY)] = 1
+    failure: Annotated[str, Setting("NUMBER", "Mean number of false values per slot, at most.", PRIVACY)] = "0.001"
+    most: Annotated[int, Setting("N", "Largest number of values that a slot shows.", PRIVACY)] = 1024
+    length: Annotated[int, Setting("BYTES", "Longest value, in bytes.", EVENTS)] = 32
+    alphabet: Annotated[str, Setting("NAME", "Characters of values: text, ascii, digits.", EVENTS)] = "text"
+    characters: Annotated[str | None, Setting("TEXT", "Instead of the alphabet: these characters.", EVENTS)] = None
 
     @property
     def texts(self) -> Texts:
@@ -95,20 +95,20 @@ def domain(
         list[Path] | None, Setting("FILE", "A public list with one value a line. May be repeated.", name="list")
     ] = None,
     out: Annotated[Path, Setting("FILE", "The domain file.", short="-o")] = Path("domain.json"),
-    other: Annotated[str, Setting("NAME", "Bin of everything that is not listed.")] = "other",
-    no_other: Annotated[bool, Setting("", "Drop what is not listed.", flag=False)] = False,
+    other: Annotated[str, Setting("NAME", "Name of the bin for values that are not listed.")] = "other",
+    no_other: Annotated[bool, Setting("", "Drop values that are not listed.", flag=False)] = False,
     as_values: Annotated[
-        bool, Setting("", "The lists are public, also where a line looks like a record of data.", flag=False)
+        bool, Setting("", "Accept lists with lines that look like records of data.", flag=False)
     ] = False,
     bins: Annotated[str | None, Setting("EDGES", "Ordered bins: 0,10,100 or 0:100:10 (from:to:step).")] = None,
-    hashed: Annotated[int | None, Setting("N", "N buckets for values that nobody can list; needs --key-file.")] = None,
+    hashed: Annotated[
+        int | None, Setting("N", "N hashed buckets for values that cannot be listed; needs --key-file.")
+    ] = None,
     product: Annotated[
         list[str] | None, Setting("PART=FILE", "Combinations of domain files. Repeat it for each part.")
     ] = None,
     domain_key: Annotated[list[Path] | None, replace(DOMAIN_KEY, flag=False)] = None,
-    discover: Annotated[
-        bool, Setting("", "Find frequent values in events, privately: users pay from their accounts.")
-    ] = False,
+    discover: Annotated[bool, Setting("", "Find frequent values in events; users pay from their accounts.")] = False,
     json: Json = False,
     config: Config = None,
 ) -> None:

@@ -28,8 +28,8 @@ from dpi.store.opening import store_exists
 
 
 def keys(
-    private: Annotated[Path, Setting("FILE", "Where the private key goes.", argument=True)],
-    after: Annotated[Path | None, Setting("FILE", "The public keys of a chain that goes on under the new one.")] = None,
+    private: Annotated[Path, Setting("FILE", "File for the private key.", argument=True)],
+    after: Annotated[Path | None, Setting("FILE", "Public keys of a chain that continues under the new key.")] = None,
     json: Json = False,
 ) -> None:
     """Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.
@@ -66,9 +66,9 @@ def keys(
 def cosign(
     store: StoreArgument,
     sign: Annotated[Path, Setting("FILE", "The private key that signs this chain.")],
-    origin: Annotated[str, Setting("NAME", "The chain's public name for ever, such as example.com/visits.")],
-    checkpoint: Annotated[Path, Setting("FILE", "Where the cosigned head is published; what it says is gone on from.")],
-    policy: Annotated[Path | None, Setting("FILE", "Which witnesses are asked, and how many must cosign.")] = None,
+    origin: Annotated[str, Setting("NAME", "Public name of the chain, such as example.com/visits.")],
+    checkpoint: Annotated[Path, Setting("FILE", "File of the cosigned head; an existing one is continued.")],
+    policy: Annotated[Path | None, Setting("FILE", "File that names the witnesses, and how many must cosign.")] = None,
     json: Json = False,
 ) -> None:
     """Sign the head of a store's chain and have witnesses cosign it. The exit code is 1 if too few do.

@@ -31,12 +31,14 @@ PLACES = {"buckets": "in buckets of files", "embedded": "in its database"}
 def ledger(
     store: StoreArgument,
     user: Annotated[str | None, Setting("ID", "The user; - reads the id from standard input.")] = None,
-    slot: Annotated[int | None, Setting("N", "With epochs: in the epoch of this slot; else the next one.")] = None,
+    slot: Annotated[
+        int | None, Setting("N", "With epochs: slot whose epoch is asked for; the next one unless given.")
+    ] = None,
     layout: Annotated[
         str | None,
-        Setting("LAYOUT", "Instead: move all accounts, to buckets (or buckets:N, 2^N of them) or embedded."),
+        Setting("LAYOUT", "Instead of a user: move all accounts to buckets (buckets:N makes 2^N) or embedded."),
     ] = None,
-    path: Annotated[Path | None, Setting("FOLDER", "Of bucket files; STORE.buckets unless given.")] = None,
+    path: Annotated[Path | None, Setting("FOLDER", "Folder of bucket files; STORE.buckets unless given.")] = None,
     witness: WitnessFile = None,
     key_file: KeyFile = None,
     stream: StreamName = None,
@@ -107,7 +109,9 @@ def move(store: SQLStore, layout: str, path: Path | None) -> None:
 
 def compact(
     store: StoreArgument,
-    keep_measurements: Annotated[int, Setting("SLOTS", "Of each stream, those of its last releases.")] = KEEP,
+    keep_measurements: Annotated[
+        int, Setting("SLOTS", "Measurements to keep of each stream, counted from the last release.")
+    ] = KEEP,
     witness: WitnessFile = None,
     key_file: KeyFile = None,
     json: Json = False,

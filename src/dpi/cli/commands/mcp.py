@@ -28,8 +28,8 @@ ANALYST = "analyst"
 
 
 def mcp(
-    source: Annotated[str, Setting("EXPORT|URL", "What dpi export has made, or a service: https://…", argument=True)],
-    token_file: Annotated[Path | None, Setting("FILE", "Of a service: an analyst's token.")] = None,
+    source: Annotated[str, Setting("EXPORT|URL", "A file of dpi export, or a service: https://…", argument=True)],
+    token_file: Annotated[Path | None, Setting("FILE", "File with an analyst's token, for a service.")] = None,
     json: Json = False,
 ) -> None:
     """Serve releases to agents by the Model Context Protocol, over standard input and output.

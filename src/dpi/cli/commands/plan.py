@@ -22,11 +22,11 @@ def plan(
     epsilon: Annotated[str, Setting("NUMBER", "ε per user, for ever.")],
     users: Annotated[int, Setting("N", "Users seen in one slot.")],
     bins: Annotated[int, Setting("N", "Bins of the domain.")],
-    seen: Annotated[int | None, Setting("N", "Slots that a user is seen in, in all; 1 unless given.")] = None,
-    population: Annotated[int | None, Setting("N", "Instead: the same N users stay for ever.")] = None,
-    lasting: Annotated[int | None, Setting("SLOTS", "With --population: for how many slots.")] = None,
-    slot: Annotated[str | None, Setting("DURATION", "To say slots as time, such as 1h.")] = None,
-    plot: Annotated[Path | None, Setting("FILE", "Draw it, as .svg, .png or .pdf (needs matplotlib).")] = None,
+    seen: Annotated[int | None, Setting("N", "Slots in which a user is seen, in total (1).")] = None,
+    population: Annotated[int | None, Setting("N", "Instead of --seen: the same N users stay for ever.")] = None,
+    lasting: Annotated[int | None, Setting("SLOTS", "With --population: number of slots.")] = None,
+    slot: Annotated[str | None, Setting("DURATION", "Length of a slot, such as 1h, to print times.")] = None,
+    plot: Annotated[Path | None, Setting("FILE", "Draw the plan as .svg, .png or .pdf (needs matplotlib).")] = None,
     json: Json = False,
 ) -> None:
     """Say what a budget buys before any data is touched.

@@ -34,10 +34,10 @@ class AlertSettings:
     """When a change is an alert."""
 
     detector: Annotated[str, Setting("NAME", "hbos, or forest (needs the extra apps).")] = "hbos"
-    window: Annotated[int, Setting("SLOTS", "How many slots to compare with.")] = 7
+    window: Annotated[int, Setting("SLOTS", "Number of earlier slots to compare with.")] = 7
     share: Annotated[float, Setting("PART", "Only changes rarer than this are alerts.")] = 0.05
     level: Annotated[float, Setting("LEVEL", "No alert where an interval of this level explains it.")] = 0.95
-    poll: Annotated[float, Setting("SECONDS", "With --follow: how often to look.")] = 1.0
+    poll: Annotated[float, Setting("SECONDS", "With --follow: seconds between two looks.")] = 1.0
 
     def watch(self) -> Watch:
         """Return what finds alerts."""
@@ -50,15 +50,15 @@ def query(
     store: StoreArgument,
     rules: Annotated[AlertSettings, Flags("")],
     question: Annotated[list[str] | None, Setting("QUESTION", f"{QUESTIONS}.", argument=True)] = None,
-    slot: Annotated[str, Setting("N|TIME|last", "Which slot: by its number, or by a time that lies in it.")] = "last",
+    slot: Annotated[str, Setting("N|TIME|last", "Slot, by its number or by a time in it.")] = "last",
     begin: Begin = None,
     end: End = None,
-    part: Annotated[str | None, Setting("NAME", "Of a product: ask about this part alone.")] = None,
+    part: Annotated[str | None, Setting("NAME", "Part of a product to ask about.")] = None,
     where: Annotated[
-        list[str] | None, Setting("PART=VALUE", "Of a product: among users with this value. Repeat it for others.")
+        list[str] | None, Setting("PART=VALUE", "PART=VALUE of a product: ask among these users. May be repeated.")
     ] = None,
-    alerts: Annotated[bool, Setting("", "Instead: values whose share moved as it hardly ever does.")] = False,
-    follow: Annotated[bool, Setting("", "With --alerts: go on, and print them as slots are released.")] = False,
+    alerts: Annotated[bool, Setting("", "Instead of a question: values whose share moved unusually.")] = False,
+    follow: Annotated[bool, Setting("", "With --alerts: continue, and print alerts as slots are released.")] = False,
     stream: StreamName = None,
     domain_key: Annotated[list[Path] | None, Setting("FILE", "Key of a hashed domain.", flag=False)] = None,
     json: Json = False,

@@ -32,11 +32,11 @@ def report(
     kind: Annotated[
         str, Setting("KIND", "page, registry (YAML); review, dpia, notice, receipt (Markdown).", name="as")
     ] = "page",
-    about: Annotated[Path | None, Setting("FILE", "Of a registry: TOML with what the store does not know.")] = None,
+    about: Annotated[Path | None, Setting("FILE", "For registry: TOML file with what the store does not know.")] = None,
     begin: Begin = None,
     end: End = None,
     stream: StreamName = None,
-    title: Annotated[str | None, Setting("TEXT", "The store's name unless given.")] = None,
+    title: Annotated[str | None, Setting("TEXT", "Title of the page; the store's name unless given.")] = None,
     public_key: PublicKey = None,
     values: Annotated[
         list[str] | None,

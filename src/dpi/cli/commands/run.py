@@ -55,13 +55,13 @@ def run(
         Setting("[FILE|ADDRESS]...", "Files, patterns, - for stdin; or a broker, kafka://…", argument=True),
     ] = None,
     end: Annotated[str | None, END] = None,
-    follow: Annotated[bool, Setting("", "Go on as the file grows, by the system's clock.", CLOCK)] = False,
+    follow: Annotated[bool, Setting("", "Continue as the file grows; the system's clock closes slots.", CLOCK)] = False,
     dry_run: Annotated[
-        bool, Setting("", "Tell the curator whether rows can be read; pay and write nothing. Private.", EVENTS)
+        bool, Setting("", "Check whether rows can be read; pay and write nothing. The output is private.", EVENTS)
     ] = False,
-    change: Annotated[bool, Setting("", "Go on with other options from a slot on that has not begun.", STORE)] = False,
-    out: Annotated[Path | None, Setting("FILE", "Releases: .parquet, .ndjson or .jsonl.", OUTPUT)] = None,
-    memory: Annotated[str, Setting("SIZE", "Events held at a time.", OUTPUT, flag=False)] = "1GiB",
+    change: Annotated[bool, Setting("", "Continue with other options, from a slot that has not begun.", STORE)] = False,
+    out: Annotated[Path | None, Setting("FILE", "File of releases: .parquet, .ndjson or .jsonl.", OUTPUT)] = None,
+    memory: Annotated[str, Setting("SIZE", "Memory for events.", OUTPUT, flag=False)] = "1GiB",
     json: Json = False,
     config: Config = None,
 ) -> None:

@@ -28,9 +28,13 @@ NEEDED = ("httpx", "msgspec", "prometheus_client", "starlette", "uvicorn", "zsta
 
 def serve(
     settings: Annotated[stated.Config, Flags("store host port")],
-    body: Annotated[str, Setting("SIZE", "Of one request, also unpacked.", stated.LIMITS, flag=False)] = "16MiB",
-    log: Annotated[Path | None, Setting("FILE", "Logs; else standard error.", stated.NETWORK, flag=False)] = None,
-    demo: Annotated[bool, Setting("", "Serve a made-up shop whose visitors come and go while you look.")] = False,
+    body: Annotated[
+        str, Setting("SIZE", "Largest body of a request, also unpacked.", stated.LIMITS, flag=False)
+    ] = "16MiB",
+    log: Annotated[
+        Path | None, Setting("FILE", "File for logs; standard error unless given.", stated.NETWORK, flag=False)
+    ] = None,
+    demo: Annotated[bool, Setting("", "Serve a made-up shop with live visitors.")] = False,
     json: Json = False,
     config: Config = None,
 ) -> None:
@@ -79,14 +83,18 @@ def serve(
 
 
 def token(
-    action: Annotated[str, Setting("create|list|revoke", "What to do.", argument=True)],
-    identity: Annotated[str | None, Setting("ID", "Which one to revoke, as `list` names it.", argument=True)] = None,
+    action: Annotated[str, Setting("create|list|revoke", "create, list or revoke.", argument=True)],
+    identity: Annotated[
+        str | None, Setting("ID", "Id of the token to revoke, as `list` shows it.", argument=True)
+    ] = None,
     role: Annotated[str | None, Setting("ROLE", "admin, curator, analyst or auditor.")] = None,
-    name: Annotated[str, Setting("NAME", "Whose it is, for the list.")] = "",
-    expires: Annotated[str | None, Setting("DURATION", "From now on, such as 90d; never unless given.")] = None,
+    name: Annotated[str, Setting("NAME", "Name for the list.")] = "",
+    expires: Annotated[
+        str | None, Setting("DURATION", "Time until it expires, such as 90d; never unless given.")
+    ] = None,
     out: Annotated[Path | None, Setting("FILE", "Write the new token to this file, for its owner alone.")] = None,
     tokens: Annotated[Path, Setting("FILE", "The file of the service's tokens.")] = Path("tokens.json"),
-    acts: Annotated[Path | None, Setting("FILE", "Where it is noted; acts.ndjson beside the tokens.")] = None,
+    acts: Annotated[Path | None, Setting("FILE", "Log of administrative acts; acts.ndjson beside the tokens.")] = None,
     json: Json = False,
 ) -> None:
     """Make, list and revoke the tokens of a service. A new one is printed once, or written to --out.

@@ -37,9 +37,9 @@ _table = partial(Table, box=None, pad_edge=False, header_style="bold")
 
 
 def top(
-    target: Annotated[str, Setting("URL|STORE", "A service, https://…, or a store, as elsewhere.", argument=True)],
+    target: Annotated[str, Setting("URL|STORE", "A service, https://…, or a store.", argument=True)],
     token_file: Annotated[Path | None, Setting("FILE", f"A curator's token; from {TOKEN} unless given.")] = None,
-    every: Annotated[float, Setting("SECONDS", "How often to look; 0 prints it once.")] = 2.0,
+    every: Annotated[float, Setting("SECONDS", "Seconds between two looks; 0 prints once.")] = 2.0,
     key_file: KeyFile = None,
     json: Json = False,
 ) -> None:

@@ -34,7 +34,7 @@ from dpi.verification.result import Restored
 
 def verify(
     target: Annotated[str, Setting("STORE|FILE", "A store, or a file of releases.", argument=True)],
-    curator: Annotated[bool, Setting("", "Check also that no account is beyond ε; needs the ledger's key.")] = False,
+    curator: Annotated[bool, Setting("", "Also check that no account exceeds ε; needs the ledger's key.")] = False,
     key_file: KeyFile = None,
     public_key: PublicKey = None,
     witness: Annotated[

@@ -68,10 +68,10 @@ SLOTS = 100
 class MadeUpSettings:
     """A made-up stream."""
 
-    stream: Annotated[str | None, Setting("NAME", "Its name (published).", STREAM)] = None
+    stream: Annotated[str | None, Setting("NAME", "Name of the made-up stream (published).", STREAM)] = None
     slots: Annotated[int | None, Setting("N", f"How many ({SLOTS}).", STREAM)] = None
-    seed: Annotated[int | None, Setting("N", "Of the data (0).", STREAM)] = None
-    churn: Annotated[float | None, Setting("SHARE", "Of users replaced in every slot, 0 … 1.", STREAM)] = None
+    seed: Annotated[int | None, Setting("N", "Seed of the data (0).", STREAM)] = None
+    churn: Annotated[float | None, Setting("SHARE", "Share of users replaced in every slot, 0 … 1.", STREAM)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class PlayedSettings:
     end: Annotated[str | None, END] = None
     zone: Annotated[str, ZONE] = "UTC"
     origin: Annotated[str, ORIGIN] = "1970-01-01"
-    rows: Annotated[int, Setting("N", "Declared: about so many events in a slot.", EVENTS)] = 10_000
+    rows: Annotated[int, Setting("N", "Declared number of events in a slot, about.", EVENTS)] = 10_000
 
 
 def compare(
@@ -95,16 +95,20 @@ def compare(
     period: Annotated[PlayedSettings, Flags("domain other slot from to")],
     words: Annotated[
         list[str] | None,
-        Setting("MECHANISM|FILE", "Systems by name, the usual ones if none; files of events.", argument=True),
+        Setting(
+            "MECHANISM|FILE", "Names of systems (the usual ones unless given), and files of events.", argument=True
+        ),
     ] = None,
     epsilon: Annotated[list[str] | None, Setting("NUMBER", "ε (1). Repeat it for several.", TERMS)] = None,
-    mode: Annotated[str, Setting("MODE", "user: ε per user for all. Or published.", TERMS)] = "user",
-    cap: Annotated[int, Setting("N", "Records of a user that others use, in all.", TERMS, flag=False)] = 10,
-    records: Annotated[str | None, Setting("NUMBER", "Of the user whose loss is stated.", TERMS, flag=False)] = None,
-    delta: Annotated[float | None, Setting("NUMBER", "State that loss at this δ.", TERMS, flag=False)] = None,
-    plots: Annotated[Path | None, Setting("FOLDER", "Draw it there, as SVG.", OUTPUT)] = None,
+    mode: Annotated[str, Setting("MODE", "user: every system gets ε per user; or published.", TERMS)] = "user",
+    cap: Annotated[int, Setting("N", "Records of a user that other systems use, in total.", TERMS, flag=False)] = 10,
+    records: Annotated[
+        str | None, Setting("NUMBER", "Records per slot of the user whose loss is stated.", TERMS, flag=False)
+    ] = None,
+    delta: Annotated[float | None, Setting("NUMBER", "δ at which that loss is stated.", TERMS, flag=False)] = None,
+    plots: Annotated[Path | None, Setting("FOLDER", "Folder for pictures, as SVG.", OUTPUT)] = None,
     published_tables: Annotated[
-        bool, Setting("", "The published tables, recomputed; no stream.", OUTPUT, flag=False)
+        bool, Setting("", "Recompute the published tables instead of playing a stream.", OUTPUT, flag=False)
     ] = False,
     json: Json = False,
     config: Config = None,

@@ -16,13 +16,13 @@ from dpi.settings.declaration import Setting
 
 def reproduce(
     names: Annotated[
-        list[str] | None, Setting("NAME", "Experiments by name, or all; without, they are listed.", argument=True)
+        list[str] | None, Setting("NAME", "Names of experiments, or all; listed unless given.", argument=True)
     ] = None,
     quick: Annotated[bool, Setting("", "Fewer slots, seeds and values: minutes, not hours.")] = False,
-    folder: Annotated[Path, Setting("FOLDER", "For the page, figures, data and kept results.")] = Path(
+    folder: Annotated[Path, Setting("FOLDER", "Folder for the page, figures, data and results.")] = Path(
         "out/reproduction"
     ),
-    fresh: Annotated[bool, Setting("", "Compute again what the folder has.")] = False,
+    fresh: Annotated[bool, Setting("", "Compute again what the folder already has.")] = False,
     processes: Annotated[int, Setting("N", "Cores to use.")] = min(2, os.cpu_count() or 1),
     json: Json = False,
 ) -> None:
