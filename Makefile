@@ -71,12 +71,10 @@ bench: .venv/bench peers
 peers: .venv/bench
 	$(BIN)/python benchmarks/peers/install.py
 
-# What docs/benchmarks.md has.
+# Tables that are no results yet.
 tables: .venv/bench
-	$(BIN)/python benchmarks/kernel.py
 	$(BIN)/python benchmarks/mechanism.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/huge.py
-	POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/published.py
 	$(BIN)/python benchmarks/utility.py
 

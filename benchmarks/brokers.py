@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
 import sys
 import time
@@ -30,6 +29,7 @@ from broker_feeds import (  # type: ignore[import-not-found]
     Rabbit,
     Redis,
 )
+from measure import Cell, record
 
 MESSAGE = b'{"user": "user-%04d", "time": "2026-01-01T00:00:00", "value": "DE"}'
 
@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    print(f"{given.events} events, one a message; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    rows = list[list[Cell]]()
     for name in given.names:
         feed = FEEDS[name]()
         ways: dict[str, Callable[[], int]] = {"library": send(feed, given.events), "dpi": lambda feed=feed: read(feed)}  # type: ignore[misc]
@@ -205,15 +205,17 @@ def main() -> None:
                 found = work()
                 assert found == given.events, (name, way, found)
                 speeds[way].append((found / (time.perf_counter() - began), found / (time.process_time() - used)))
-        for way, pairs in speeds.items():
-            wall, own = (statistics.median(each) for each in zip(*pairs, strict=True))
-            best = max(pair[0] for pair in pairs)
-            load = f"load {os.getloadavg()[0]:.1f}"
-            print(
-                f"{name:9} {way:8} {wall:>9,.0f} a second (best {best:>9,.0f}), {own:>9,.0f} a processor second; {load}"
-            )
-        sys.stdout.flush()
+        medians = [[statistics.median(each) for each in zip(*pairs, strict=True)] for pairs in speeds.values()]
+        rows.append([name, *(round(way[clock]) for clock in (0, 1) for way in medians)])
+        print(*rows[-1], flush=True)
         feed.close()
+    record(
+        "brokers",
+        parts=("events", "sources"),
+        columns=["events a second", "library", "dpi", "library, of a processor", "dpi, of a processor"],
+        rows=rows,
+        about=f"{given.events:,} events, one a message, medians of {given.rounds} rounds.",
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import count
 from dpi.histogram.grouping import Groups
 from dpi.sources import Admission
-from measure import interleaved, resident, row
+from measure import SLOT, Cell, interleaved, record, resident
 
 USERS, BINS, SLOTS = 200_000, 1_000, 200
 ORIGIN = "2026-01-01"
@@ -111,7 +111,7 @@ def task(name: str, path: str, kind: str) -> None:
 
 
 def whole_job(folder: str, rows: int, repeats: int) -> None:
-    row("", "dpi s", "of it slots", "polars s", "to floor")
+    found = list[list[Cell]]()
     for kind in ("integer", "text"):
         path = f"{folder}/{kind}.parquet"
         write(rows, kind, path)
@@ -122,21 +122,24 @@ def whole_job(folder: str, rows: int, repeats: int) -> None:
             "polars": partial(with_polars, path),
         }
         seconds = interleaved(contenders, repeats, clock=time.process_time)
-        ratio = f"{seconds['dpi'] / seconds['polars']:.2f} ×"
-        row(f"{rows:,} events, {kind} ids", seconds["dpi"], seconds["slots"], seconds["polars"], ratio)
+        label, ratio = f"{rows:,} events, {kind} ids", seconds["dpi"] / seconds["polars"]
+        found.append([label, seconds["dpi"], seconds["slots"], seconds["polars"], ratio])
+    columns = ["Parquet, in no order", "dpi s", "of it slots", "polars s", "dpi / polars"]
+    record("files-parquet", parts=(*SLOT, "sources"), columns=columns, rows=found)
 
 
 def memory(folder: str, sizes: list[int]) -> None:
-    row(f"peak MiB, memory={MEMORY >> 20} MiB", "import", "slots", "dpi", "polars")
+    found, tasks = list[list[Cell]](), ("import", "slots", "dpi", "polars")
     for rows in sizes:
         path = f"{folder}/large.parquet"
         write(rows, "integer", path)
-        tasks = ("import", "slots", "dpi", "polars")
-        row(f"{rows:,} events, integer ids", *(f"{peak(name, path, 'integer') >> 20:,}" for name in tasks))
+        found.append([f"{rows:,} events, integer ids", *(peak(name, path, "integer") >> 20 for name in tasks)])
+    columns = [f"peak MiB, with `memory` of {MEMORY >> 20} MiB", *tasks]
+    record("files-memory", parts=(*SLOT, "sources"), columns=columns, rows=found)
 
 
 def lines(folder: str, rows: int, repeats: int) -> None:
-    row("", "slots s", "batches s", "polars s")
+    found = list[list[Cell]]()
     for suffix in ("csv", "ndjson"):
         path = f"{folder}/events.{suffix}"
         write(rows, "text", path)
@@ -147,7 +150,9 @@ def lines(folder: str, rows: int, repeats: int) -> None:
             "polars": scan(path).collect,
         }
         seconds = interleaved(contenders, repeats, clock=time.process_time)
-        row(f"{rows:,} lines of {suffix}", seconds["slots"], seconds["batches"], seconds["polars"])
+        found.append([f"{rows:,} lines of {suffix}", seconds["slots"], seconds["batches"], seconds["polars"]])
+    columns = ["lines", "slots s", "batches s", "polars s"]
+    record("files-lines", parts=("events", "sources"), columns=columns, rows=found)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 
@@ -26,7 +27,7 @@ from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS
 from dpi.histogram.grouping import Groups
 from dpi.noise import SystemSource, add_laplace, exponential_mechanism, permute_and_flip
-from measure import interleaved, peak_of, row
+from measure import Cell, interleaved, peak_of, record
 
 BINS = 1000
 EVENTS_A_USER = 5
@@ -70,7 +71,7 @@ def with_duckdb(frame: pl.DataFrame) -> object:
     return relation.fetchnumpy()
 
 
-def compression(rows: int, users: int, kind: str, repeats: int) -> float:
+def compression(rows: int, users: int, kind: str, repeats: int) -> list[Cell]:
     frame = events(rows, users, kind)
     domain = dpi.Categories(range(BINS))
     ours = partial(with_dpi, frame, domain)
@@ -84,11 +85,8 @@ def compression(rows: int, users: int, kind: str, repeats: int) -> float:
         [sys.executable, __file__, "--memory", str(rows), str(users), kind], capture_output=True, text=True, check=True
     )
     share = float(memory.stdout)
-    row(
-        f"compress {rows:,} events, {users:,} users, {kind} ids",
-        seconds["dpi"], seconds["polars"], seconds["duckdb"], f"{seconds['dpi'] / floor:.2f} ×", f"{share:.2f} ×",
-    )  # fmt: skip
-    return seconds["dpi"]
+    label = f"{rows:,} events, {users:,} users, {kind} ids"
+    return [label, seconds["dpi"], seconds["polars"], seconds["duckdb"], seconds["dpi"] / floor, share]
 
 
 def memory(rows: int, users: int, kind: str) -> None:
@@ -98,7 +96,7 @@ def memory(rows: int, users: int, kind: str) -> None:
     print(peak_of(partial(with_dpi, frame, domain)) / column_bytes(frame))
 
 
-def noise(repeats: int) -> None:
+def noise(repeats: int) -> Iterator[list[Cell]]:
     import opendp.prelude as opendp
 
     opendp.enable_features("contrib")
@@ -113,7 +111,7 @@ def noise(repeats: int) -> None:
             {"dpi": partial(add_laplace, values, amount.scale, SOURCE), "opendp": partial(laplace, listed)}, repeats
         )
         label = f"discrete Laplace, {count:,} draws, ε = {epsilon} (OpenDP at 0.05)"
-        row(label, seconds["dpi"], seconds["opendp"], f"{seconds['opendp'] / seconds['dpi']:.0f} × faster")
+        yield [label, seconds["dpi"], seconds["opendp"], seconds["opendp"] / seconds["dpi"]]
     scores = np.random.default_rng(2).integers(0, 1000, count)
     space2 = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.linf_distance(T="i64")
     peer = opendp.m.make_noisy_max(*space2, opendp.max_divergence(), scale=200.0)
@@ -122,10 +120,10 @@ def noise(repeats: int) -> None:
     for name, ours in (("permute-and-flip", permute_and_flip), ("exponential mechanism", exponential_mechanism)):
         seconds = interleaved({"dpi": partial(ours, scores, rate, SOURCE), "opendp": partial(peer, as_list)}, repeats)
         label = f"{name}, {count:,} candidates (OpenDP: noisy max)"
-        row(label, seconds["dpi"], seconds["opendp"], f"{seconds['opendp'] / seconds['dpi']:.0f} × faster")
+        yield [label, seconds["dpi"], seconds["opendp"], seconds["opendp"] / seconds["dpi"]]
 
 
-def ledger(accounts: int, active: int, kind: str) -> None:
+def ledger(accounts: int, active: int, kind: str) -> list[Cell]:
     book = Accounts(Epsilon.at_most(2), key=secrets.token_bytes(32))
     epsilon, step, slot = Epsilon.at_most("0.05"), 1_000_000, 0
     name = pl.format("user-{}", pl.col("i").cast(pl.String).str.zfill(9)) if kind == "text" else pl.col("i")
@@ -154,13 +152,11 @@ def ledger(accounts: int, active: int, kind: str) -> None:
     assert isinstance(table, AccountTable)
     size = table.nbytes / len(table)
     compress_time, pay_time = float(np.median(plain)), float(np.median(weighted))
-    row(
-        f"ledger {accounts:,} accounts, {active:,} active, {kind} ids",
-        pay_time, compress_time, f"{pay_time / compress_time:.2f} ×", f"{size:.0f} B each",
-    )  # fmt: skip
+    label = f"{accounts:,} accounts, {active:,} active, {kind} ids"
+    return [label, pay_time, compress_time, pay_time / compress_time, round(size)]
 
 
-def random_allocation(draws: int) -> None:
+def random_allocation(draws: int) -> list[Cell]:
     allocation = NearestUnused(Spence(mu=0.1, zeta=0.1), Epsilon.at_most(1), Fraction(10**8))
     window = draws // 20
     times = []
@@ -169,29 +165,35 @@ def random_allocation(draws: int) -> None:
         for _ in range(window):
             allocation.draw(SOURCE)
         times.append((time.perf_counter() - start) / window)
-    label = f"RBA, {draws:,} draws: µs a draw at start, at end"
-    row(label, times[0] * 1e6, times[-1] * 1e6, f"{times[-1] / times[0]:.2f} ×")
+    return [f"{draws:,} draws", times[0] * 1e6, times[-1] * 1e6]
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--memory"]:
         memory(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
         return
-    quick = "--quick" in sys.argv
-    imports = [sys.executable, "-c", "import time; t = time.perf_counter(); import dpi; print(time.perf_counter() - t)"]
-    seconds = [float(subprocess.run(imports, capture_output=True, text=True, check=True).stdout) for _ in range(5)]
-    row("import dpi (median of 5)", float(np.median(seconds)), "s")
-    row("", "dpi s", "polars s", "duckdb s", "to floor", "memory/input")
+    quick, repeats = "--quick" in sys.argv, 3 if "--quick" in sys.argv else 5
     sizes = [(1_000_000, 200_000)] if quick else [(1_000_000, 200_000), (10_000_000, 2_000_000)]
-    for rows, users in sizes:
-        for kind in ("integer", "text"):
-            compression(rows, users, kind, 3 if quick else 5)
-    row("", "dpi s", "OpenDP s")
-    noise(3 if quick else 5)
-    row("", "pay s", "compress s", "ratio", "memory")
-    for kind in ("integer", "text"):
-        ledger(*((1_000_000, 100_000) if quick else (10_000_000, 1_000_000)), kind)
-    random_allocation(100_000 if quick else 1_000_000)
+    record(
+        "kernel-compress",
+        parts=("events", "domain", "histogram"),
+        columns=["", "dpi s", "polars s", "duckdb s", "dpi / faster", "memory / input"],
+        rows=[compression(rows, users, kind, repeats) for rows, users in sizes for kind in ("integer", "text")],
+    )
+    record("kernel-noise", parts=("noise",), columns=["", "dpi s", "OpenDP s", "× faster"], rows=noise(repeats))
+    accounts = (1_000_000, 100_000) if quick else (10_000_000, 1_000_000)
+    record(
+        "kernel-ledger",
+        parts=("events", "histogram", "budget"),
+        columns=["", "pay s", "compress s", "pay / compress", "bytes an account"],
+        rows=[ledger(*accounts, kind) for kind in ("integer", "text")],
+    )
+    record(
+        "kernel-allocation",
+        parts=("budget", "noise"),
+        columns=["random budget allocation", "µs a draw at the start", "at the end"],
+        rows=[random_allocation(100_000 if quick else 1_000_000)],
+    )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from statistics import median
 
 import numpy as np
 
-from measure import row
+from measure import SLOT, Cell, record
 
 SIZES = ((10, 100), (100, 2_000), (1_000, 2_000), (1_000, 20_000))
 WARM = 48
@@ -70,7 +70,7 @@ def main() -> None:
         other = sys.argv[sys.argv.index("--against") + 1]
     rounds, repeats = (1, 32) if quick else (3, 64)
     versions: dict[str, str | None] = {"this": None, **({} if other is None else {"other": other})}
-    row("bins / users, store, version", "ms a slot", "kernel, ms", "slot/kernel")
+    rows = list[list[Cell]]()
     for bins, users in SIZES:
         for durable in (False, True):
             found: dict[str, list[tuple[float, float]]] = {name: [] for name in versions}
@@ -80,7 +80,10 @@ def main() -> None:
             for name, pairs in found.items():
                 seconds, floor = (median(column) for column in zip(*pairs, strict=True))
                 where = "SQLite, durable" if durable else "memory"
-                row(f"{bins:,} / {users:,}, {where}, {name}", 1e3 * seconds, 1e3 * floor, seconds / floor)
+                rows.append([f"{bins:,} / {users:,}, {where}", 1e3 * seconds, seconds / floor])
+                rows[-1][0] = f"{rows[-1][0]}, {name}" if other else rows[-1][0]
+    columns = ["bins / users, store", "ms a slot", "of the kernel"]
+    record("small-slots", parts=SLOT, columns=columns, rows=rows, about=f"Medians of {rounds} × {repeats} slots.")
 
 
 if __name__ == "__main__":

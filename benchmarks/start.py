@@ -1,6 +1,6 @@
 """How much processor time a start takes: `import dpi`, the list of commands, a small command.
 
-python benchmarks/start.py
+    python benchmarks/start.py
 
 Processor time (user and system) of whole processes, the least of several: what a machine does beside is not counted.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+
+from measure import Cell, record
 
 REPEATS = 7
 CASES = {
@@ -32,12 +34,13 @@ def seconds(words: list[str]) -> float:
 
 
 def main() -> None:
-    slow = []
+    slow, rows = list[str](), list[list[Cell]]()
     for name, (words, most) in CASES.items():
         least = min(seconds(words) for _ in range(REPEATS))
-        print(f"{name:20} {least:6.2f} s" + ("" if most is None else f"   (at most {most:.2f})"))
+        rows.append([f"`{name}`", round(least, 3), most])
         if most is not None and least > most:
             slow.append(name)
+    record("start", parts=("cli",), columns=["", "processor s", "at most"], rows=rows)
     if slow:
         sys.exit(f"slower than they should be: {', '.join(slow)}")
 

@@ -19,7 +19,7 @@ import polars as pl
 from dpi.events.slots import Slots
 from dpi.sources._inputs import BLOCK
 from dpi.sources.textual import Delimited, Lines, Ndjson
-from measure import row
+from measure import record
 
 ROUNDS = 5
 
@@ -53,9 +53,14 @@ def main() -> None:
             began = time.process_time()
             way()
             taken[name].append(1e9 * (time.process_time() - began) / rows)
-    row(f"{rows:,} rows", "ns a row", "least", "most")
-    for name, each in taken.items():
-        row(name, median(each), min(each), max(each))
+    record(
+        "texts",
+        parts=("events", "sources"),
+        columns=["", "ns a row"],
+        rows=[[name, [median(each), min(each), max(each)]] for name, each in taken.items()],
+        about=f"{rows:,} rows, {ROUNDS} rounds.",
+        spread="the least and the most",
+    )
 
 
 if __name__ == "__main__":

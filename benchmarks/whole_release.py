@@ -34,7 +34,7 @@ import polars as pl
 
 import dpi
 from kernel import BINS, column_bytes, events, with_duckdb, with_polars
-from measure import row
+from measure import SLOT, Cell, record
 
 EVENTS_A_USER = 5
 LATER = 4
@@ -46,7 +46,7 @@ def stream(per_slot: bool, store: Path | None = None) -> dpi.Stream:
     return dpi.Stream(domain=domain, epsilon=1, slot="1h", start="2026-01-01", budget=budget, store=store)
 
 
-def measured(rows: int, kind: str, per_slot: bool, wall: bool) -> None:
+def measured(rows: int, kind: str, per_slot: bool, wall: bool) -> list[Cell]:
     clock = time.perf_counter if wall else time.process_time
     frame = events(rows, rows // EVENTS_A_USER, kind)
     warm(per_slot, frame)
@@ -69,11 +69,8 @@ def measured(rows: int, kind: str, per_slot: bool, wall: bool) -> None:
     least = min(floor.values())
     arguments = [sys.executable, __file__, "--memory", str(rows), kind, *(["--per-slot"] if per_slot else [])]
     memory = float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
-    row(
-        f"{rows:,} events, {rows // EVENTS_A_USER:,} users, {kind} ids", first, median(later),
-        floor["polars"], floor.get("duckdb", "-"), f"{first / least:.2f} ×", f"{median(later) / least:.2f} ×",
-        f"{memory:.2f} ×",
-    )  # fmt: skip
+    label = f"{rows:,} events, {rows // EVENTS_A_USER:,} users, {kind} ids"
+    return [label, first, median(later), floor["polars"], floor.get("duckdb"), median(later) / least, memory]
 
 
 def warm(per_slot: bool, frame: pl.DataFrame) -> None:
@@ -98,10 +95,12 @@ def main() -> None:
         memory(int(sys.argv[2]), sys.argv[3], per_slot, "--file" in sys.argv)
         return
     sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or SIZES
-    row("", "first s", "later s", "polars s", "duckdb s", "first/floor", "later/floor", "memory/input")
-    for rows in sizes:
-        for kind in ("integer", "text"):
-            measured(rows, kind, per_slot, wall)
+    record(
+        "whole-release",
+        parts=SLOT,
+        columns=["", "first slot s", "later slots s", "polars s", "duckdb s", "later / faster", "memory / input"],
+        rows=[measured(rows, kind, per_slot, wall) for rows in sizes for kind in ("integer", "text")],
+    )
 
 
 if __name__ == "__main__":

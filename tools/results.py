@@ -9,8 +9,7 @@ result is stale once a part has another digest, and a page that includes it says
 (null) is of figures that were measured before they were kept so: they are stale until they are measured again.
 
 A benchmark calls `record` (from `benchmarks/measure.py`). It prints the table, and writes it if DPI_FIGURES is set, as
-it is here: who tries a benchmark with other options replaces nothing. A new result is written by running its benchmark
-once with DPI_FIGURES=1.
+it is here, and once by hand for a new result: who tries a benchmark with other options replaces nothing.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results"
 WRITES = "DPI_FIGURES"
 STALE = "stale"
+THREADS = ("OMP_NUM_THREADS", "POLARS_MAX_THREADS")
 START = time.perf_counter()
 
 PARTS: dict[str, tuple[str, str]] = {
@@ -47,9 +47,9 @@ PARTS: dict[str, tuple[str, str]] = {
     "release": ("src/dpi/release", "releases"),
     "store": ("src/dpi/store", "stores"),
     "stream": ("src/dpi/stream", "streams"),
-    "engine": ("src/dpi/engine", "engines"),
-    "spark": ("packages/spark/src", "the engine on Spark"),
     "apps": ("src/dpi/apps", "the applications"),
+    "sources": ("src/dpi/sources", "how sources are read"),
+    "cli": ("src/dpi/cli", "the command line"),
     "baselines": ("packages/research/src/dpi_research/baselines", "the systems of others"),
     "compare": ("packages/research/src/dpi_research/compare", "how systems are compared"),
     "datasets": ("packages/research/src/dpi_research/datasets", "the streams"),
@@ -161,7 +161,8 @@ def record(
 ) -> None:
     """Print what a benchmark has measured; write it, if figures are being measured."""
     script = Path(sys.argv[0]).resolve().relative_to(ROOT).as_posix()
-    command = shlex.join(["python", script, *sys.argv[1:]])
+    threads = [f"{name}={os.environ[name]}" for name in THREADS if name in os.environ]
+    command = shlex.join([*threads, "python", script, *sys.argv[1:]])
     code: dict[str, str | None] = {part: digest(part, script) for part in ("benchmark", *parts)}
     result = Result(
         command, code, round(time.perf_counter() - START, 1), machine(), about, list(columns), [*map(list, rows)],
@@ -228,21 +229,20 @@ def main(wanted: list[str]) -> None:
     stale = {name: result for name, result in results.items() if result.stale}
     chosen = [*dict.fromkeys(name for each in wanted for name in (stale if each == STALE else [each]))]
     if unknown := set(chosen) - results.keys():
-        raise SystemExit(f"there is no result {sorted(unknown)[0]!r}. There are: {', '.join(results)}.")
+        sys.exit(f"there is no result {sorted(unknown)[0]!r}. There are: {', '.join(results)}.")
     failed = 0
     for command in dict.fromkeys(results[name].command for name in chosen):
         print(f"$ {command}", flush=True)
-        words = [sys.executable if word == "python" else word for word in shlex.split(command)]
+        words = ["env", *(sys.executable if word == "python" else word for word in shlex.split(command))]
         failed += subprocess.run(words, cwd=ROOT, env=os.environ | {WRITES: "1"}, check=False).returncode != 0
     if wanted:
         sys.exit(f"{failed} of the commands failed: their results are as they were." if failed else 0)
     for name, result in stale.items():
         cost = "? s" if result.seconds is None else f"{write(result.seconds)} s"
         print(f"{name:32} {cost:>8}  {result.stale}")
-    costs = {result.command: result.seconds for result in stale.values()}
-    known = sum(filter(None, costs.values()))
+    costs = [*{result.command: result.seconds for result in stale.values()}.values()]
     print(f"{len(stale)} of {len(results)} results are stale. To measure them: make figures NAMES={STALE}")
-    print(f"That took {known:,.0f} s, and {[*costs.values()].count(None)} of {len(costs)} commands an unknown time.")
+    print(f"That takes {sum(filter(None, costs)):,.0f} s, not counting {costs.count(None)} commands of unknown time.")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ CONVERTED: dict[str, set[str]] = {
         "1 is proportional, 0 not at all",
     },
     "apps#How good they are": {"ε = 2", "100 %", "COVID-19", "90 %", "5 %", "200"},
+    "benchmarks": set(),
     "compare": {
         "ε = 1", "ε = 0.1, 1 and 10", "L1", "100", "0, 5 % and 100 %", "5 %",
         "cap of 1", "cap of 10", "Cap 10", "cap 10", "seed 0", "101", "51", "104",
@@ -137,7 +138,7 @@ record("made", parts=["mechanism"], columns=["", "ms"], rows=[["one", [2.0, 1.0,
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path, monkeypatch):
     """A repository with one benchmark and one part."""
     for path, text in {
         "benchmarks/made.py": BENCHMARK,
@@ -147,6 +148,8 @@ def tree(tmp_path):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     (tmp_path / "tools").mkdir()
+    for name in ("DPI_FIGURES", *results.THREADS):
+        monkeypatch.delenv(name, raising=False)
     shutil.copy(ROOT / "tools" / "results.py", tmp_path / "tools")
     return tmp_path
 
@@ -160,7 +163,6 @@ def said(tree, *words, code=0):
 
 def test_a_result_is_measured_and_becomes_stale(tree, monkeypatch):
     """Other words change nothing; other code is told by its part; what is measured again is not stale."""
-    monkeypatch.delenv("DPI_FIGURES", raising=False)
     tool, path = "tools/results.py", tree / "results" / "made.json"
     assert "| one | 2 (1 – 3) |" in said(tree, "benchmarks/made.py")
     assert not path.exists()  # a try writes nothing
