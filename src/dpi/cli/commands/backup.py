@@ -62,7 +62,7 @@ def restore(
     sign: Annotated[Path | None, Setting("FILE", "Private key of a signed chain; see dpi keys.")] = None,
     json: Json = False,
 ) -> None:
-    """Put a back-up in a place where there is no store. Nobody's budget comes back with it.
+    """Put a back-up in a place where there is no store. Spent budget stays spent.
 
     The witness knows what was released. If the back-up lacks some of it, it is refused: look for a newer one. With
     --charge-lost every account, future ones included, is charged for what it lacks, and the chain says so.

@@ -119,7 +119,7 @@ def cosign(
 
 
 def replace(store: StoreArgument, witness: WitnessFile = None, key_file: KeyFile = None, json: Json = False) -> None:
-    """Replace the ledger's key: name all accounts and events of open slots of a store anew. Nobody's budget changes.
+    """Replace the ledger's key: name all accounts and events of open slots of a store anew. No budget changes.
 
     Stop the service first: a store that another process writes to is refused. The key file then holds one more key, and
     only together do its keys open the store, so keep a new copy of it. After an interruption, run the command again.
@@ -136,7 +136,7 @@ def replace(store: StoreArgument, witness: WitnessFile = None, key_file: KeyFile
     answer(
         json,
         {"store": address(store), "key_file": str(path), "keys": number},
-        f"{address(store)}: accounts and events of open slots have new names. Nobody's budget has changed.",
+        f"{address(store)}: accounts and events of open slots have new names. No budget has changed.",
         f"{path} holds {number} keys: copy it to where you keep secrets. Earlier copies no longer open the store.",
     )
     if not json:
