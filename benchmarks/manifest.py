@@ -30,6 +30,7 @@ from dpi.store.account_files import RATIO, Run, RunFiles
 from dpi.store.account_log import AccountLog
 from dpi.store.folder import Folder
 from dpi.stream.closing import Counting, Offer
+from measure import Cell, record
 
 RECORD = 36
 
@@ -53,7 +54,7 @@ def slots_of(accounts: float, active: float) -> Iterator[Bucket]:
         yield Bucket([*runs], added)
 
 
-def followed(accounts: int, bits: int, share: float, slots: int) -> None:
+def followed(accounts: int, bits: int, share: float, slots: int) -> list[Cell]:
     """What the runs of a bucket come to, after the slots in which most accounts were opened."""
     size = accounts / 2**bits
     found = [bucket for bucket, _ in zip(slots_of(size, share * size), range(slots), strict=False)]
@@ -62,11 +63,8 @@ def followed(accounts: int, bits: int, share: float, slots: int) -> None:
     runs = [len(bucket.runs) for bucket in late]
     disk = [RECORD * sum(bucket.runs) / here for bucket, here in zip(late, known, strict=True)]
     written = statistics.mean(bucket.written for bucket in late) / (share * size)
-    read = statistics.mean(RECORD * sum(bucket.runs) for bucket in late) * 2**bits / 1e9
-    print(
-        f"{share:>8.2%} | {statistics.mean(runs):5.1f} | {max(runs):3d} | {statistics.mean(disk):5.1f} | "
-        f"{max(disk):5.1f} | {written:5.1f} | {written * share * accounts * RECORD / 1e9:7.2f} | {read:7.1f}"
-    )
+    size_written = written * share * accounts * RECORD / 1e9
+    return [100 * share, statistics.mean(runs), max(runs), statistics.mean(disk), max(disk), written, size_written]
 
 
 class Unwritten(Folder):
@@ -76,7 +74,7 @@ class Unwritten(Folder):
         """Nothing is looked at."""
 
 
-def timed(bits: int, runs: int, repeats: int) -> None:
+def timed(bits: int, runs: int, repeats: int) -> list[Cell]:
     """Seconds that a payment takes the driver, in a store whose manifest has so many rows."""
     with tempfile.TemporaryDirectory() as place, dpi.open_store(Path(place) / "visits.db") as store:
         store.lay_out(Path(place) / "buckets", bits)
@@ -101,12 +99,10 @@ def timed(bits: int, runs: int, repeats: int) -> None:
                 log.put("", last)
             seconds.append(time.process_time() - began)
         store.engine.execute("DELETE FROM account_runs")
-    print(
-        f"{2**bits:>7} buckets x {runs:2d} runs: {statistics.median(seconds):.3f} s of the driver's processor a payment"
-    )
+    return [f"{2**bits:,} buckets × {runs} runs", statistics.median(seconds)]
 
 
-def bucket_of(accounts: int, paying: int, repeats: int) -> None:
+def bucket_of(accounts: int, paying: int, repeats: int) -> list[Cell]:
     """Seconds that a task takes for a bucket of which few accounts pay: it reads, checks and sorts all of them."""
     rng = np.random.default_rng(1)
     names = rng.integers(0, 2**64, (accounts, 2), dtype=np.uint64)
@@ -125,9 +121,7 @@ def bucket_of(accounts: int, paying: int, repeats: int) -> None:
             began = time.process_time()
             close_rows(rows, 0, Buckets(0), closing, files.read(run))
             seconds.append(time.process_time() - began)
-    print(
-        f"a bucket of {accounts} accounts, of which {paying} pay: {statistics.median(seconds):.3f} s of processor time"
-    )
+    return [f"a task: a bucket of {accounts:,} accounts, of which {paying:,} pay", statistics.median(seconds)]
 
 
 def main() -> None:
@@ -135,15 +129,21 @@ def main() -> None:
     for name, number in {"accounts": 10**9, "bits": 10, "slots": 500, "sql": 10}.items():
         parser.add_argument(f"--{name}", type=int, default=number)
     arguments = parser.parse_args()
-    print(f"{arguments.accounts} accounts in {2**arguments.bits} buckets over {arguments.slots} slots, later half")
-    print(
-        "  active | runs | most | bytes an account, mean | most | writes of a record | GB written a slot | GB in files"
+    accounts, bits, slots = arguments.accounts, arguments.bits, arguments.slots
+    record(
+        "manifest-runs",
+        parts=("store",),
+        about=f"{accounts:,} accounts in {2**bits:,} buckets over {slots} slots, the later half; computed.",
+        columns=["pay in a slot, %", "runs", "most", "bytes an account", "most", "a record is written", "GB a slot"],
+        rows=[followed(accounts, bits, share, slots) for share in (0.001, 0.01, 0.1, 0.5)],
     )
-    for share in (0.001, 0.01, 0.1, 0.5):
-        followed(arguments.accounts, arguments.bits, share, arguments.slots)
-    for bits, runs in ((4, 3), (10, 5), (12, 8), (14, 8)):
-        timed(bits, runs, arguments.sql)
-    bucket_of(1_000_000, 1_000, arguments.sql)
+    sizes = ((4, 3), (10, 5), (12, 8), (14, 8))
+    record(
+        "manifest-payment",
+        parts=("store", "engine", "budget"),
+        columns=["manifest", "processor s"],
+        rows=[*(timed(*size, arguments.sql) for size in sizes), bucket_of(1_000_000, 1_000, arguments.sql)],
+    )
 
 
 if __name__ == "__main__":

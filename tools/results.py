@@ -47,6 +47,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "release": ("src/dpi/release", "releases"),
     "store": ("src/dpi/store", "stores"),
     "stream": ("src/dpi/stream", "streams"),
+    "engine": ("src/dpi/engine", "engines"),
     "apps": ("src/dpi/apps", "the applications"),
     "sources": ("src/dpi/sources", "how sources are read"),
     "cli": ("src/dpi/cli", "the command line"),
@@ -177,11 +178,9 @@ def record(
 def machine() -> str:
     """Return what this runs on, without its name."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    ours = ", ".join(f"{name} {version(name)}" for name in ("numpy", "polars"))
-    return (
-        f"{platform.system()}, {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB, "
-        f"Python {platform.python_version()}, {ours}, load {os.getloadavg()[0]:.1f}"
-    )
+    ours = f"Python {platform.python_version()}, numpy {version('numpy')}, polars {version('polars')}"
+    cores = f"{platform.system()}, {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB"
+    return f"{cores}, {ours}, load {os.getloadavg()[0]:.1f}"
 
 
 @cache
@@ -240,9 +239,11 @@ def main(wanted: list[str]) -> None:
     for name, result in stale.items():
         cost = "? s" if result.seconds is None else f"{write(result.seconds)} s"
         print(f"{name:32} {cost:>8}  {result.stale}")
-    costs = [*{result.command: result.seconds for result in stale.values()}.values()]
+    # A command may write several results, the last one at its end.
+    costs = dict(sorted((result.command, result.seconds or 0.0) for result in stale.values()))
+    unknown_times = [*costs.values()].count(0.0)
     print(f"{len(stale)} of {len(results)} results are stale. To measure them: make figures NAMES={STALE}")
-    print(f"That takes {sum(filter(None, costs)):,.0f} s, not counting {costs.count(None)} commands of unknown time.")
+    print(f"That takes {sum(costs.values()):,.0f} s, not counting {unknown_times} commands of unknown time.")
 
 
 if __name__ == "__main__":
