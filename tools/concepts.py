@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/ledger.md and of the trust boundary: docs/images/concept-*.svg.
+"""Draws the pictures of docs/ledger.md, docs/accuracy.md and of the trust boundary: docs/images/concept-*.svg.
 
     python tools/concepts.py
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from math import exp
+from math import exp, log10
 from pathlib import Path
 
 import numpy as np
@@ -237,7 +237,37 @@ def odds() -> None:
     picture("odds", 580, 340, "Belief before and after, for four values of ε", parts)
 
 
+def accuracy() -> None:
+    """Draw the planned error of a share from one slot alone, by the number of users, for three values of ε."""
+    x0, y0, wide, high = 70, 300, 150, 58  # of a power of ten
+    users, points = (100, 1_000, 10_000, 100_000), (0.01, 0.1, 1, 10, 100)
+    parts = [text(x0, 24, "95 % error of a share, from one slot alone", "title")]
+    for number in users:
+        x = x0 + wide * (log10(number) - 2)
+        parts += [line(x, y0, x, y0 - high * 4), text(x, y0 + 18, f"{number:,}", "middle small")]
+    for point in points:
+        y = y0 - high * (log10(point) + 2)
+        parts += [line(x0, y, x0 + wide * 3, y), text(x0 - 8, y + 4, f"± {point:g}", "end small")]
+    for epsilon in (0.5, 1, 2):
+        course, y = [], 0.0
+        for number in (100, 200, 500, 1_000, 10_000, 100_000):
+            error = dpi.plan(epsilon=epsilon, users=number, bins=20, seen=10).best.half_width * 100
+            y = y0 - high * (log10(error) + 2)
+            course.append(f"{x0 + wide * (log10(number) - 2):.1f} {y:.1f}")
+        parts += [
+            f'<path d="M{" ".join(course)}" class="line"/>',
+            text(x0 + wide * 3 + 6, y + 4, f"ε = {epsilon:g}", "small"),
+        ]
+    parts += [
+        text(x0 + wide * 1.5, y0 + 38, "active users in a slot", "middle small"),
+        text(x0, 46, "percentage points", "small"),
+    ]
+    label = "The error falls with the number of users and with ε, in proportion to both"
+    picture("accuracy", 600, 350, label, parts)
+
+
 if __name__ == "__main__":
+    accuracy()
     left, certificates = play()
     account(left)
     payers(certificates)
