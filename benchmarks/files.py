@@ -46,12 +46,7 @@ def write(rows: int, kind: str, path: str) -> None:
     if kind == "text":
         name = pl.format("user-{}", pl.col("user").cast(pl.String).str.zfill(9))
         table = table.with_columns(user=name, value=pl.format("v{}", "value"))
-    if path.endswith(".parquet"):
-        table.write_parquet(path)
-    elif path.endswith(".csv"):
-        table.write_csv(path, datetime_format="%Y-%m-%dT%H:%M:%S%.6fZ")
-    else:
-        table.with_columns(pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")).write_ndjson(path)
+    table.write_parquet(path)
 
 
 def domain(kind: str) -> dpi.Categories:
@@ -67,11 +62,6 @@ def with_dpi(path: str, kind: str, memory: int = 1 << 30) -> None:
 
 def only_slots(path: str, kind: str, memory: int = 1 << 30) -> None:
     for _ in dpi.read(path, time="at").slots(Admission(CLOCK, domain(kind), bytes(32), 0, SLOTS), memory=memory):
-        pass
-
-
-def only_batches(path: str) -> None:
-    for _ in dpi.read(path, time="at").batches():
         pass
 
 
@@ -138,23 +128,6 @@ def memory(folder: str, sizes: list[int]) -> None:
     record("files-memory", parts=(*SLOT, "sources"), columns=columns, rows=found)
 
 
-def lines(folder: str, rows: int, repeats: int) -> None:
-    found = list[list[Cell]]()
-    for suffix in ("csv", "ndjson"):
-        path = f"{folder}/events.{suffix}"
-        write(rows, "text", path)
-        scan = pl.scan_csv if suffix == "csv" else pl.scan_ndjson
-        contenders: dict[str, Callable[[], object]] = {
-            "slots": partial(only_slots, path, "text"),
-            "batches": partial(only_batches, path),
-            "polars": scan(path).collect,
-        }
-        seconds = interleaved(contenders, repeats, clock=time.process_time)
-        found.append([f"{rows:,} lines of {suffix}", seconds["slots"], seconds["batches"], seconds["polars"]])
-    columns = ["lines", "slots s", "batches s", "polars s"]
-    record("files-lines", parts=("events", "sources"), columns=columns, rows=found)
-
-
 def main() -> None:
     if sys.argv[1:2] == ["--task"]:
         task(*sys.argv[2:5])
@@ -162,7 +135,6 @@ def main() -> None:
     quick = "--quick" in sys.argv
     with tempfile.TemporaryDirectory() as folder:
         whole_job(folder, 1_000_000 if quick else 10_000_000, 1 if quick else 3)
-        lines(folder, 200_000 if quick else 1_000_000, 1 if quick else 3)
         memory(folder, [1_000_000, 4_000_000] if quick else [10_000_000, 40_000_000])
 
 
