@@ -121,6 +121,13 @@ class Who:
             known=0,
         )
 
+    def by_class(self) -> tuple[Floats, Floats]:
+        """How many users of each class are expected in a slot, and what one of them has left."""
+        known, often = self.ensemble, np.maximum(LONG_RUN, 1e-3)
+        both = (by_type(np.stack([self.users, self.left])) * often).reshape(2, len(self.users), -1)
+        users, left = both @ (known.shares @ known.everyone)
+        return users, np.where(users > 1e-9, left / np.maximum(users, 1e-9), 0.5)
+
 
 class _Heard(NamedTuple):
     """A total that says something."""
