@@ -78,9 +78,11 @@ tables: .venv/bench
 	$(BIN)/python benchmarks/published.py
 	$(BIN)/python benchmarks/utility.py
 
+# The site, and how long its pages and sentences are.
 docs: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -q -j auto -b html docs site
 	cd site && $(CURDIR)/$(BIN)/python -m zipfile -c ../site.zip .
+	$(BIN)/python tools/reading.py
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

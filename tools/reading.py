@@ -1,0 +1,51 @@
+"""How long the book is and how it reads: words, mean sentence and longest sentence by page (`make docs` prints it).
+
+    python tools/reading.py [PAGE …]
+
+A report and no gate. Words are those of the page, tables and code included, as `wc -w` counts them. Sentences are those
+of paragraphs and lists: code, tables, headings and comments are left out. A sentence above 25 words counts as long.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LEFT_OUT = re.compile(r"^ *(`{3,}|:{3,}).*?^ *\1|<!--.*?-->|^ *\|.*?$|^#.*?$|^!\[.*?$", re.MULTILINE | re.DOTALL)
+PARAGRAPH = re.compile(r"\n\s*(?:[*-]|\d+\.) |\n\s*\n")
+END = re.compile(r"(?<=[.!?:])[)*\"”]*\s+(?=[\"“(*`\[]*[A-ZΑ-Ω0-9`])")
+LONG = 25
+
+
+def sentences(text: str) -> list[str]:
+    """Those of a page's paragraphs and lists, links by their words."""
+    plain = re.sub(r"\]\([^)]*\)", "]", LEFT_OUT.sub("\n\n", text))
+    found = [part for paragraph in PARAGRAPH.split(plain) for part in END.split(" ".join(paragraph.split()))]
+    return [part for part in found if len(part.split()) > 1]
+
+
+def measure(page: Path) -> tuple[int, float, float, str]:
+    """Words, mean words of a sentence, the share of long sentences, and the longest one."""
+    text = page.read_text("utf-8")
+    found = sentences(text) or [""]
+    lengths = [len(sentence.split()) for sentence in found]
+    long = sum(length > LONG for length in lengths) / len(lengths)
+    return len(text.split()), sum(lengths) / len(lengths), long, max(found, key=lambda each: len(each.split()))
+
+
+def main(names: list[str]) -> int:
+    """A line for each page, and one for all of them."""
+    pages = [Path(name) for name in names] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    rows = [(page.name, *measure(page)) for page in pages]
+    print(f"{'page':24} {'words':>6} {'mean':>5} {'> 25':>5} longest sentence")
+    for name, words, mean, long, longest in sorted(rows, key=lambda row: -row[1]):
+        shown = longest if len(longest) <= 60 else f"{longest[:59]}…"
+        print(f"{name:24} {words:6} {mean:5.1f} {long:5.0%} {len(longest.split()):3}: {shown}")
+    print(f"{len(rows)} pages, {sum(row[1] for row in rows):,} words")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
