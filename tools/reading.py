@@ -2,8 +2,9 @@
 
     python tools/reading.py [PAGE …]
 
-A report and no gate. Words are those of the page, tables and code included, as `wc -w` counts them. Sentences are those
-of paragraphs and lists: code, tables, headings and comments are left out. A sentence above 25 words counts as long.
+A report and no gate. Words are those that readers see, of tables and code too, without the bars of tables.
+Sentences are those of paragraphs and lists, without code, tables, headings and comments; long ones have more than 25
+words.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = re.compile(r"^ *(`{3,}|:{3,}).*?^ *\1|<!--.*?-->|^ *\|.*?$|^#.*?$|^!\[.*?$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 PARAGRAPH = re.compile(r"\n\s*(?:[*-]|\d+\.) |\n\s*\n")
 END = re.compile(r"(?<=[.!?:])[)*\"”]*\s+(?=[\"“(*`\[]*[A-ZΑ-Ω0-9`])")
 LONG = 25
@@ -32,7 +34,8 @@ def measure(page: Path) -> tuple[int, float, float, str]:
     found = sentences(text) or [""]
     lengths = [len(sentence.split()) for sentence in found]
     long = sum(length > LONG for length in lengths) / len(lengths)
-    return len(text.split()), sum(lengths) / len(lengths), long, max(found, key=lambda each: len(each.split()))
+    words = [word for word in COMMENT.sub("", text).split() if re.search(r"\w", word)]
+    return len(words), sum(lengths) / len(lengths), long, max(found, key=lambda each: len(each.split()))
 
 
 def main(names: list[str]) -> int:
