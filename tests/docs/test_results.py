@@ -29,7 +29,7 @@ CONVERTED: dict[str, set[str]] = {
     },
     "apps#How good they are": {"ε = 2", "100 %", "COVID-19", "90 %", "5 %", "200"},
     "benchmarks": set(),
-    "capacity#A billion accounts, without them": {"500"},
+    "capacity#The manifest of a billion accounts": {"500"},
     "compare": {
         "ε = 1", "ε = 0.1, 1 and 10", "L1", "100", "0, 5 % and 100 %", "5 %",
         "cap of 1", "cap of 10", "Cap 10", "cap 10", "seed 0", "101", "51", "104",
