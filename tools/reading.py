@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = re.compile(r"^ *(`{3,}|:{3,}).*?^ *\1|<!--.*?-->|^ *\|.*?$|^#.*?$|^!\[.*?$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 PARAGRAPH = re.compile(r"\n\s*(?:[*-]|\d+\.) |\n\s*\n")
-END = re.compile(r"(?<=[.!?:])[)*\"”]*\s+(?=[\"“(*`\[]*[A-ZΑ-Ω0-9`])")
+END = re.compile(r"(?<=[.!?:])[)*\"”]*\s+(?=[\"“(*`\[]*[A-ZΑ-Ωε0-9`])")
 LONG = 25
 
 
