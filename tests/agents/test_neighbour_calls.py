@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -104,7 +105,8 @@ def answers(tools, calls):
     async def collect():
         return [each async for each in ask()]
 
-    return asyncio.run(collect())
+    with ThreadPoolExecutor() as beside:  # a test in a browser leaves a loop running in this thread
+        return beside.submit(asyncio.run, collect()).result()
 
 
 def served(store, kind=Tools):

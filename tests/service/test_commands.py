@@ -106,7 +106,7 @@ def run_python(block, folder, variables):
 
 def test_the_reference_for_python_runs_as_written(tmp_path):
     """The program of docs/http.md, with the tokens that it names."""
-    ((block),) = re.findall(r"```python\n(.*?)```", (DOCS / "http.md").read_text(), flags=re.DOTALL)
+    (block,) = re.findall(r"```python\n(import dpi\n.*?)```", (DOCS / "http.md").read_text(), flags=re.DOTALL)
     port = free_port()
     tokens = Tokens(tmp_path / "tokens.json")
     (tmp_path / "pages.txt").write_text("home\nsearch\n")
