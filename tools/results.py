@@ -109,17 +109,29 @@ class Result:
         text = json.dumps(stated, ensure_ascii=False, indent=1)
         return text[:-2] + (',\n "rows": [\n  ' + ",\n  ".join(rows) + "\n ]" if rows else "") + "\n}\n"
 
-    def table(self, only: Sequence[str] = ()) -> str:
-        """Return the table in Markdown, of all rows or of those with some names, and how it was measured."""
+    def table(self, only: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
+        """Return the table in Markdown, of all rows and columns or of some by name, and how it was measured."""
         shown = [row for row in self.rows if not only or str(row[0]) in only]
-        if missing := set(only) - {str(row[0]) for row in shown}:
-            raise ValueError(f"the result has no row {sorted(missing)[0]!r}.")
-        lines = [f"| {' | '.join(self.columns)} |", "|---" * len(self.columns) + "|"] if self.columns else []
-        lines += [f"| {' | '.join(map(write, row))} |" for row in shown]
+        for kind, asked, known in (("row", only, [str(row[0]) for row in shown]), ("column", columns, self.columns)):
+            if missing := set(asked) - set(known):
+                raise ValueError(f"the result has no {kind} {sorted(missing)[0]!r}.")
+        heads = list(columns) or self.columns
+        places = [self.columns.index(head) for head in heads]
+        lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"] if heads else []
+        lines += [f"| {' | '.join(write(row[place]) for place in places)} |" for row in shown]
         took = "" if self.seconds is None else f"; it took {write(self.seconds)} s"
-        how = [f"In brackets: {self.spread}." if self.spread else "", *self.notes]
+        how = [f"In brackets: {self.spread}." if self.spread else "", *self.notes, self._seeds]
         how += [f"Measured by `{self.command}` on {self.machine}{took}.", f"**{self.stale}**" if self.stale else ""]
         return "\n".join([*([self.about, ""] if self.about else []), *lines, "", " ".join(filter(None, how))])
+
+    @property
+    def _seeds(self) -> str:
+        """The seeds as a sentence."""
+        if len(self.seeds) < 2:
+            return f"Seed {self.seeds[0]}." if self.seeds else ""
+        first, last = min(self.seeds), max(self.seeds)
+        follow = sorted(self.seeds) == [*range(first, last + 1)]
+        return f"Seeds {first} to {last}." if follow else f"Seeds {', '.join(map(str, self.seeds))}."
 
 
 def write(cell: Cell) -> str:

@@ -1,7 +1,8 @@
 """Measured figures on a page: a table by a directive, a single one by a role, both from `results/`.
 
     ```{result} NAME            the table, how it was measured, and what has changed since;
-    a row's name                with names, one a line, these rows alone
+    :columns: one | another     with names of columns, these alone, in this order;
+    a row's name                with names of rows, one a line, these alone
     ```
 
     {result}`NAME key`          one of its single values
@@ -21,13 +22,19 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 FENCE = re.compile(r"^```\{result\} ([\w-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COLUMNS = ":columns:"
 ROLE = re.compile(r"\{result\}`([\w-]+) ([^`]+)`")
 
 
 def expand(text: str) -> str:
     """Return a page's text with the figures that it includes."""
-    text = FENCE.sub(lambda found: results.read(found[1]).table(found[2].splitlines()), text)
+    text = FENCE.sub(lambda found: _table(found[1], found[2].splitlines()), text)
     return ROLE.sub(lambda found: results.write(results.read(found[1]).values[found[2]]), text)
+
+
+def _table(name: str, lines: list[str]) -> str:
+    chosen = [head.strip() for line in lines if line.startswith(COLUMNS) for head in line[len(COLUMNS) :].split("|")]
+    return results.read(name).table([line for line in lines if not line.startswith(COLUMNS)], chosen)
 
 
 def included(text: str) -> set[str]:

@@ -134,7 +134,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 import beside
 from results import record
 
-record("made", parts=["mechanism"], columns=["", "ms"], rows=[["one", [2.0, 1.0, 3.0]], ["two", 4]], values={"a": 0.5})
+record("made", parts=["mechanism"], columns=["", "ms"], rows=[["one", [2.0, 1.0, 3.0]], ["two", 4]], values={"a": 0.5},
+       seeds=[3, 4, 5])
 '''
 
 
@@ -200,10 +201,14 @@ def test_a_page_includes_some_rows_and_single_values(tree, monkeypatch):
     text = "It is {result}`made a`.\n\n```{result} made\ntwo\n```\n\nMore.\n"
     expanded = directive.expand(text)
     assert expanded.startswith(
-        "It is 0.5.\n\n|  | ms |\n|---|---|\n| two | 4 |\n\nMeasured by `python benchmarks/made.py`"
+        "It is 0.5.\n\n|  | ms |\n|---|---|\n| two | 4 |\n\nSeeds 3 to 5. Measured by `python benchmarks/made.py`"
     )
     assert expanded.endswith("\n\nMore.\n")
     assert "one" not in expanded
+    chosen = directive.expand("```{result} made\n:columns: ms |\none\n```\n")
+    assert "| ms |  |\n|---|---|\n| 2 (1 – 3) | one |\n\nSeeds 3 to 5. Measured" in chosen
+    with pytest.raises(ValueError, match="no column 's'"):
+        directive.expand("```{result} made\n:columns: s\n```\n")
     with pytest.raises(ValueError, match="no row 'three'"):
         directive.expand("```{result} made\nthree\n```\n")
     with pytest.raises(KeyError):
