@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 
 from cli_files import ENVIRONMENT
+from console import commands, is_printed
 from dpi_research.compare import tables
 from strategies import few
 
@@ -35,7 +36,6 @@ FENCE = re.compile(
 )
 RUN = ("python", "console", "setup")
 ONE_RUN = "numbers of one run"
-NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,6 @@ def run_python(block: Block, names: dict[str, object], page: Path) -> None:
     assert result.failed == 0, "".join(said)
 
 
-def commands(text: str) -> list[tuple[str, str]]:
-    """Each command of a console block with what it is said to print."""
-    found: list[tuple[str, str]] = []
-    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        here = re.match(r"[^\n]*<<'(\w+)'\n.*?^\1\n", part, re.MULTILINE | re.DOTALL)
-        command = here[0] if here else re.match(r"(?:[^\n]*\\\n)*[^\n]*\n", part)[0]
-        found.append((command, part[len(command) :]))
-    return found
-
-
 def run_console(block: Block, folder: Path, program: Sequence[str]) -> None:
     """Its commands, one after the other, as a shell does."""
     head = f'set -eu\ndpi() {{ {shlex.join(program)} "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n'
@@ -110,11 +100,7 @@ def run_console(block: Block, folder: Path, program: Sequence[str]) -> None:
         )  # fmt: skip
         assert (done.returncode == 0) != ("error:" in printed), f"{command}{done.stdout}"
         if printed.strip():
-            shown, said = (" ".join(text.split()) for text in (printed, done.stdout))
-            if block.note == ONE_RUN:
-                shown, said = NUMBER.sub("0", shown), NUMBER.sub("0", said)
-            pattern = ".*?".join(re.escape(piece) for piece in re.split(r"\s*…\s*", shown))
-            assert re.fullmatch(pattern.replace(r"\ ", r"\s+"), said), done.stdout
+            assert is_printed(printed, done.stdout, any_numbers=block.note == ONE_RUN), done.stdout
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import dpi
 from cli_files import ENVIRONMENT, PROGRAM
+from console import commands, is_printed
 from dpi._version import how_to_install
 from dpi.cli.app import app
 from dpi.cli.commands.top import _token
@@ -73,19 +74,9 @@ def test_the_page_for_teams_runs_as_written(tmp_path, warm):
                 said += 1
             elif "dpi serve --config" in block:
                 process = started(tmp_path, "--config", "dpi.toml", url=f"http://127.0.0.1:{port}")
+                ((_, greeting),) = commands(block)
             elif "curl" not in block or shutil.which("curl"):
-                head = f'set -eu\ndpi() {{ {shlex.join(warm)} "$@"; }}\n'
-                script = head + re.sub(r"^\$ ", "", block, flags=re.MULTILINE)
-                done = subprocess.run(
-                    ["/bin/sh", "-c", script],
-                    cwd=tmp_path,
-                    env=ENVIRONMENT,
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                )
-                assert done.returncode == 0, (block, done.stderr)
-                said += script.count("dpi ") + script.count("curl ")
+                said += run_console(block, tmp_path, warm)
         assert said >= 9
     finally:
         if process is not None:
@@ -93,6 +84,21 @@ def test_the_page_for_teams_runs_as_written(tmp_path, warm):
             _, stderr = process.communicate(timeout=60)
             assert process.returncode in (0, -signal.SIGTERM), stderr
     assert "Traceback" not in stderr
+    assert is_printed(greeting, stderr, any_numbers=True), stderr
+
+
+def run_console(block, folder, program):
+    """Commands of a page, with what they print; the number of those that are about the service."""
+    head, run = f'set -eu\ndpi() {{ {shlex.join(program)} "$@"; }}\n', 0
+    for command, printed in commands(block):
+        done = subprocess.run(
+            ["/bin/sh", "-c", head + command],
+            cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (command, done.stdout)
+        assert not printed.strip() or is_printed(printed, done.stdout, any_numbers=True), (command, done.stdout)
+        run += command.startswith(("dpi", "curl"))
+    return run
 
 
 def run_python(block, folder, variables):
