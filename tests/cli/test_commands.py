@@ -54,6 +54,7 @@ def test_demo(cli, warm):
     found = cli.json("demo", "--days", "1", "--folder", "shop")
     assert found["hours"] == 24
     assert found["divergence"] < found["divergence_of_uniform"]
+    assert found["error"] < found["error_of_uniform"] / 4  # of percentage points: 0.9 and 6.6 in one run
     assert {Path(name).name for name in found["files"]} == {
         "visits.parquet", "pages.txt", "shop.db", "releases.parquet", "report.html", "shop.svg",
     }  # fmt: skip
@@ -96,7 +97,7 @@ def test_plan(cli):
     said = cli(*words, "--plot", "plan.svg")
     assert "use --per-slot 0.1" in said
     assert "█" in cli(*lasting)
-    assert "(policy auto) no account is ever empty: who is always there pays 0.5 at once" in " ".join(said.split())
+    assert "(policy auto) no account is ever empty: a user of every slot pays 0.5 at once" in " ".join(said.split())
     assert [paid["cost"] for paid in found["payments"]] == [paid.cost for paid in plan.payments]
     assert Path("plan.svg").read_text().startswith("<?xml")
     cli(*words, "--plot", "plan.txt", code=2)

@@ -37,7 +37,7 @@ def test_from_events_without_a_list_to_releases(cli, events):
         "run", *FILE, *STORE, "--domain", "countries.json", "--slot", "1h", "--from", "2026-01-01", "--to",
         "2026-01-01T03:00",
     )  # fmt: skip
-    assert "at most the 0.6 that are left" in said
+    assert "at most the remaining 0.6" in said
     checked = cli.json("verify", "visits.db", "--curator")
     assert checked["whole"]
     assert checked["epsilon_spent"]["discovery"] == pytest.approx(0.4)

@@ -126,9 +126,9 @@ def test_releases_that_look_like_nobody_are_warned_of(cli, numbered, wrong):
     """Made from released totals alone: after a run with wrong options, and in its report; not after a right one."""
     options = numbered | (WRONG[wrong][0] if wrong else {})
     said = cli("run", *words(options))
-    assert ("look like nobody" in said) == (wrong is not None)
+    assert ("look like an empty stream" in said) == (wrong is not None)
     cli("report", "n.db")
-    assert ("look like nobody" in Path("n.html").read_text()) == (wrong is not None)
+    assert ("look like an empty stream" in Path("n.html").read_text()) == (wrong is not None)
     assert cli.json("run", *words(options | {"--store": "again.db"}))["looks_empty"] is (wrong is not None)
     assert cli.json("run", *words(options | {"--store": "again.db"}))["looks_empty"] is False  # nothing is new
 

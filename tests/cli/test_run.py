@@ -213,7 +213,7 @@ def test_a_change_is_certified(cli, visits):
     assert [release.domain.size for release in stored()[0]] == [4, 4, 4, 3, 3, 3]
     cli("report", "visits.db", "-o", "page.html")
     assert cli.stderr == ""
-    other = "From 2026-01-01 00:00 to 2026-01-01 02:00 the domain was another, in which all rows are."
+    other = "From 2026-01-01 00:00 to 2026-01-01 02:00 the domain was another; it has all rows."
     assert other in (cli.folder / "page.html").read_text(encoding="utf-8")
     cli("report", "visits.db", "-o", "page.html", "--to", "2026-01-01T03:00")
     assert cli.stderr == ""

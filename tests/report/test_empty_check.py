@@ -43,5 +43,5 @@ def test_where_nothing_was_measured_nothing_is_said():
 def test_the_page_warns():
     """A report of such releases says so; another does not."""
     quiet = releases(DOMAIN, 3, total=NOISE)
-    assert "look like nobody" in page(quiet, title="Visits")
-    assert "look like nobody" not in page(releases(DOMAIN, 3), title="Visits")
+    assert "look like an empty stream" in page(quiet, title="Visits")
+    assert "look like an empty stream" not in page(releases(DOMAIN, 3), title="Visits")

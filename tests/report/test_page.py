@@ -148,7 +148,7 @@ def test_curves_users_and_budget_are_those_of_the_releases():
         assert section(html, "series").count(share_text(newest.pdf[code], lower[code], upper[code])) == 2
     assert section(html, "users").count(count_text(newest.total, *newest.count().interval(0.95))) == 2
     assert f"newest: {budget_text(newest.epsilon)}" in section(html, "budget")
-    assert f"so far: {budget_text(newest.epsilon_spent)}" in section(html, "budget")
+    assert f"at most: {budget_text(newest.epsilon_spent)}" in section(html, "budget")
 
 
 def test_people_are_drawn_where_a_stream_can_tell_them():
@@ -390,7 +390,7 @@ def test_the_age_of_the_measurement_stands_in_front():
     now = page(carried(20, ()), title="Visits")
     assert "<strong>The newest picture was measured in its slot, 2026-03-01 19:00." in now
     nothing = [*carried(3, (), epsilon=0.0)[:2], replace(carried(3, (2,))[2], age=0.0)]
-    assert "<strong>Nothing was measured for the newest picture." in page(nothing, title="Visits")
+    assert "<strong>The newest release has no measurement." in page(nothing, title="Visits")
 
 
 def test_what_was_not_measured_is_no_line():

@@ -105,13 +105,13 @@ def test_a_guarantee_names_what_it_holds_for_and_the_sum_of_all_streams():
     store = dpi.MemoryStore()
     series = dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0))
     streams = {
-        "the streams of the shared ledger together; accounts of every user": opened(store, "visits"),
-        "this stream alone; a converging series": opened(store, "series", budget=series, separate=True),
-        "this stream alone; accounts of every user": opened(store, "plain", separate=True),
+        "the streams of the shared ledger together; An account of each user": opened(store, "visits"),
+        "this stream alone; A converging series of budgets": opened(store, "series", budget=series, separate=True),
+        "this stream alone; An account of each user": opened(store, "plain", separate=True),
     }
     for said, stream in streams.items():
         scope, kept = said.split("; ")
         assert stream.release(["ada"], ["a"]).guarantee == (
             f"Pure differential privacy, ε = 1 per user for ever, for {scope}; neighbours differ in all events of one "
-            f"user. {odds(1, epochs=False)} Kept by {kept}. All streams of this store sum to 3 per user for ever."
+            f"user. {odds(1, epochs=False)} {kept} enforces it. All streams of this store sum to 3 per user for ever."
         )

@@ -18,7 +18,7 @@ from dpi.verification import verify
 from made_releases import release
 
 DOMAIN = dpi.Categories(["a", "b"], other=None)
-WHY = "newcomers can be told from others only by what they first pay"
+WHY = "newcomers are known only for all users of a stream with an ε of its own"
 
 
 def stream(**options):

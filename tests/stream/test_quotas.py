@@ -126,7 +126,7 @@ def test_a_stream_without_a_quota_takes_the_rest():
     close(early)
     close(late)
     assert spent(store)[""] == Fraction(1, 4)
-    assert "at most the 0.25 that are left" in late.guarantee
+    assert "at most the remaining 0.25" in late.guarantee
     assert stream(store, "late", per_slot="0.5").setting.held == late.setting.held  # opened again, it is the same
     assert verify(store).problems == ()
 

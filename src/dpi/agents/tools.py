@@ -160,7 +160,7 @@ class Tools:
             "stream": releases.name, "guarantee": newest.guarantee, "epsilon": float(releases.options.epsilon),
             "epsilon_spent_at_most": newest.epsilon_spent, "certificate": newest.certificate.get("digest"),
             "questions": FREE, "intervals": INTERVALS,
-            "not_promised": "Statistics of groups are meant to be learnt. Whoever runs the program sees the events.",
+            "not_promised": "Facts about groups can be learnt. The curator, who runs the program, sees the events.",
         }  # fmt: skip
 
     def _stream(self, name: str | None) -> Releases:

@@ -25,7 +25,7 @@ from dpi.release.choice import bin_of, check_part, choose
 from dpi.release.interval import LEVEL, LEVEL_TEXT, deviations, interval
 
 Floats = npt.NDArray[np.float64]
-NOT_SURER = "measurements so far say no more of that than was presumed before them."
+NOT_SURER = "the measurements so far do not tell this better than the assumption made before them; ask again later."
 """Why a number of engagement is not offered."""
 COHORTS = {"new": "", "first": "first_"}
 """Whose retention is told, and how its numbers begin."""
@@ -202,7 +202,7 @@ class Distribution:
         """Return the share of a cohort that is active so many slots later: 1, 7 or 30.
 
         The cohort `new` is users who are new in this slot, and what they will do is a forecast; `first` is those of the
-        stream's first slot. None if measurements say no more of it than was presumed before them.
+        stream's first slot. None while measurements do not tell it better than the assumption before them.
         """
         if cohort not in COHORTS:
             raise OptionError(f"`cohort` must be {' or '.join(COHORTS)}. Got {cohort!r}.")
@@ -394,8 +394,8 @@ class Distribution:
     def _told(self) -> dict[str, float]:
         if self.people is None:
             raise OptionError(
-                "newcomers can be told from others only by what they first pay: among all users of a stream that "
-                "measures them by class, that alone has its ε, for ever, and that was never restored."
+                "newcomers are known only for all users of a stream with an ε of its own, the budget `Ledger()` "
+                "without a `period`, and no restored copy."
             )
         return self.people
 

@@ -202,7 +202,7 @@ class Release(Distribution):
 
     def _repr_html_(self) -> str:
         spent = f"{self.epsilon_spent:.4g} by this stream"
-        facts = {"ε of this slot": f"{self.epsilon:.4g}", "spent at most, per user": spent}
+        facts = {"largest payment of a user": f"{self.epsilon:.4g}", "spent at most, per user": spent}
         fresh = [element("p", self.freshness)] if self.freshness else []
         title = self._title[0].upper() + self._title[1:]
         return card(title, facts, *self._shares(), *fresh, element("p", self.guarantee))

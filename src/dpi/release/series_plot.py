@@ -27,7 +27,7 @@ ROWS = 40
 
 
 def plot_series(releases: Sequence[Release], values: int | Sequence[object] | None = None) -> Figure:
-    """Draw shares over time, and below them the budget of each slot.
+    """Draw shares over time, and below them the largest payment of any one user in each slot.
 
     `values` is how many of the largest are drawn as curves with 95 % bands (5 unless given), or a list of values.
     Without it, ordered bins are drawn all, in their order, as a map over time.
@@ -56,7 +56,7 @@ def plot_series(releases: Sequence[Release], values: int | Sequence[object] | No
         add_caption(figure, f"{told}, the mean of all slots" if told else "")
     budgets = [release.epsilon for release in releases]
     below.step(slots, budgets, where="mid", color=COLOURS[0], lw=1.2)
-    below.set_ylabel("ε of the slot")
+    below.set_ylabel("largest\npayment (ε)")
     below.set_ylim(0, 1.2 * max(budgets) or 1)
     below.set_xlabel("start of the slot" if timed else "slot")
     if timed:

@@ -175,11 +175,11 @@ def draw_budget(facts: Facts) -> Html:
     if epsilon is not None:
         place = f"bottom:{100 * epsilon / whole:.2f}%"
         limit = [element("span", f"ε = {budget_text(epsilon)}", class_="limit", style=place)]
-    per = "ε of a slot" if facts.per_column == 1 else "ε of a slot (mean)"
+    per = "largest payment" if facts.per_column == 1 else "largest payment (mean)"
     panels = []
     for label, told, amounts, end, more in (
         (per, "newest", facts.epsilon, top, []),
-        ("spent at most", "so far", facts.spent, whole, limit),
+        ("one user in total", "at most", facts.spent, whole, limit),
     ):
         paths = join(_drawing.band(np.zeros(amounts.size), amounts, end), _drawing.line(amounts, end))
         note = f"{told}: {budget_text(float(amounts[-1]))}"
@@ -188,7 +188,7 @@ def draw_budget(facts: Facts) -> Html:
         )
     both = (facts.epsilon, facts.spent)
     rows = [(facts.names[i], [budget_text(float(each[i])) for each in both]) for i in _sample(len(facts.names))]
-    return join(*panels, _axis_row(facts), _fold(("Slot", per, "Spent at most, per user"), rows))
+    return join(*panels, _axis_row(facts), _fold(("Slot", per.capitalize(), "One user in total, at most"), rows))
 
 
 def list_recent(facts: Facts) -> Html:
@@ -199,8 +199,8 @@ def list_recent(facts: Facts) -> Html:
         "Measured",
         f"Largest values ({LEVEL_TEXT} interval)",
         f"Users ({LEVEL_TEXT} interval)",
-        "ε of the slot",
-        "Spent at most",
+        "Largest payment (ε)",
+        "One user in total, at most (ε)",
     )
     body = []
     for slot in facts.recent:

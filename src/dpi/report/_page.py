@@ -145,10 +145,14 @@ _ACTIVE = (
     f"{LEVEL_TEXT} interval."
 )
 _PEOPLE = (
-    " Newcomers had never come to this stream before, returning users had, and reach is all who ever came. What "
-    "measurements say no more of than was presumed before them is left out."
+    " Newcomers came to this stream for the first time, returning users came before, and reach counts all users so "
+    "far. A number is left out if the measurements do not tell it better than the assumption made before them."
 )
-_BUDGET = "What each slot cost, and the most that any one user can have lost so far by this stream."
+_BUDGET = (
+    "The upper chart is the largest payment of any one user in each slot, often that of a new user. The lower chart is "
+    "the most that one user can have paid by then, over all slots of this stream. It can be far below the sum of the "
+    "upper chart, because different users pay in different slots."
+)
 
 
 def _which(facts: Facts) -> str:
@@ -210,7 +214,10 @@ def _data(facts: Facts) -> dict[str, object]:
         "texts": {
             "users": [count_text(*ends) for ends in facts.total.T],
             **{name: [count_text(*ends) for ends in band.T] for name, band in zip(COUNTS, facts.people, strict=True)},
-            "epsilon": [f"ε {budget_text(one)}, spent at most {budget_text(spent)}" for one, spent in costs],
+            "epsilon": [
+                f"largest payment {budget_text(one)}, one user in total at most {budget_text(spent)}"
+                for one, spent in costs
+            ],
         },
         "scale": _charts.bar_scale(facts),
     }

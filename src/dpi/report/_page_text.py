@@ -44,7 +44,7 @@ class Status:
 def describe_age(facts: Facts) -> str:
     """Say how old the measurement behind the newest picture is. There is no wall clock: it is told in slots."""
     if facts.newest.measured_ago is None:
-        return "Nothing was measured for the newest picture."
+        return "The newest release has no measurement."
     ago = round(facts.newest.measured_ago)
     if ago == 0:
         return f"The newest picture was measured in its slot, {facts.last}."
@@ -69,7 +69,7 @@ def describe_changes(facts: Facts) -> list[str]:
     for first, last, missing in facts.changes:
         when = f"In {first}" if first == last else f"From {first} to {last}"
         if not missing:
-            said.append(f"{when} the domain was another, in which all rows are.")
+            said.append(f"{when} the domain was another; it has all rows.")
             continue
         more = f" and {len(missing) - NAMED} more rows" if len(missing) > NAMED else ""
         have = "has" if len(missing) == 1 else "have"
@@ -84,19 +84,18 @@ def state_promise(facts: Facts) -> Html:
 
 
 _CLAIM = (
-    "Whoever sees everything that is ever released learns almost the same, whether or not all events of any one "
-    "user had been in the stream. “Almost” is the number ε, within the scope stated at the top. "
+    "Deleting one user's whole history changes the probability of any outcome, over all releases, by at most a factor "
+    "e^ε, within the scope stated at the top. "
 )
 _EPOCHS = "The promise holds for each epoch by itself, and so do these numbers: over E epochs the loss can grow to E·ε."
 _LIMITS = {
-    "What holds for people in general.": "If a release shows that most visitors at night buy books, that tells "
-    "something about you if you visit at night, whether or not your data was used.",
+    "Facts about groups.": "If releases show that most visitors at night buy books, they tell something about you if "
+    "you visit at night, even if your data was not used.",
     "Groups and many ids.": "A group of g people, or one person with g ids, is protected with g·ε.",
-    "Other data.": "Streams with accounts of their own, and whatever is published elsewhere about the same people, add "
-    "to the loss.",
-    "What is public anyway.": "The list of values, the slots and their times, the options, the budget of each slot: "
-    "they are declared, not read off the data.",
-    "The curator.": "Whoever runs the program sees the events. The promise is about what leaves it.",
+    "Other data.": "Streams with accounts of their own, and other publications about the same people, add to the loss.",
+    "Public facts.": "The list of values, the slots, their times, the options and the price of each slot are declared "
+    "by the curator. They are not computed from events.",
+    "The curator.": "The curator runs the program and sees the events. The promise is about what the program releases.",
 }
 
 
@@ -108,7 +107,7 @@ def explain_promise(facts: Facts) -> Html:
     epsilon, said = facts.epsilon_total, [_CLAIM]
     if epsilon is not None:
         said.append(
-            f"Here ε = {budget_text(epsilon)}. {odds(epsilon, epochs=epochs)} An example: somebody who held both "
+            f"Here ε = {budget_text(epsilon)}. {odds(epsilon, epochs=epochs)} An example: a reader who held both "
             f"answers to be equally likely can become {sure(epsilon)}."
         )
     limits = [element("li", element("strong", head), " ", text) for head, text in _LIMITS.items()]
@@ -159,12 +158,12 @@ def _verdict(found: bool | None, good: str, bad: str) -> Html:
 
 _NOTES = (
     "A share is the part of a slot’s users that a value has; a user with several values is divided among them. It is "
-    "an estimate made from a noisy measurement and from earlier releases, never the exact number.",
-    "“12.3 % (11.8 … 12.9)” is an estimate and its 95 % interval: of a hundred such intervals about 95 hold the true "
-    "share. Two values whose intervals overlap may stand in either order.",
-    "ε of a slot is its budget: the more, the narrower the intervals. “Spent at most” is the most that any one user "
-    "can have lost so far by this stream; other streams of the same users add to it. What users really have lost is "
-    "private, and is not on this page.",
+    "an estimate from noisy measurements of this slot and earlier ones, never the exact number.",
+    "“12.3 % (11.8 … 12.9)” is an estimate and its 95 % interval: about 95 of 100 such intervals contain the "
+    "true share. Two values whose intervals overlap may stand in either order.",
+    "The largest payment of a slot is that of the user who pays most in it; the larger it is, the narrower are the "
+    "intervals. “One user in total, at most” bounds the payments of any one user in this stream so far; other streams "
+    "of the same users add to it. The true payments of users are private, and are not on this page.",
     "Asking, drawing or copying releases costs no privacy: everything here is made from releases alone.",
 )
 _LARGEST = (

@@ -13,7 +13,7 @@ from dpi.release import Release
 _HEARD = 4.0  # standard deviations of its noise by which a total, or all of them together, must stand out
 
 WARNING = (
-    "The released totals look like nobody: no slot, and not all of them together, shows more users than noise does. If "
+    "The released totals look like an empty stream: no slot, nor all slots together, shows more users than noise. If "
     "there were users, the columns, the unit or the zone of times or the period may not be those of the events, or "
     "accounts are empty."
 )

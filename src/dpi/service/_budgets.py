@@ -89,8 +89,7 @@ class Budget(Costs):
             *([shared] if self.quotas else []),
             spent.sentences(self.spent_at_most, self.spent_by_store, self.streams),
             f"A new user pays {self._say(new.cost)} in slot {new.slot}, and counts in full.",
-            f"A user who was there from the beginning pays {self._say(old.cost)} in slot {old.slot}, "
-            f"and counts {weight}.",
+            f"A user of all slots so far pays {self._say(old.cost)} in slot {old.slot}, and counts {weight}.",
             f"The next slots cost {', '.join(self._say(each.cost) for each in self.next_slots)}.",
         ]
 

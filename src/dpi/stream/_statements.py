@@ -28,7 +28,7 @@ from dpi.stream.state import StreamState
 def write_guarantee(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) -> str:
     """Return what is promised for one stream, given all streams of its store."""
     unit = "for ever" if options.period is None else f"per epoch of {options.period} slots"
-    kept = "a converging series" if options.ledger is None else "accounts of every user"
+    kept = "A converging series of budgets" if options.ledger is None else "An account of each user"
     pools = {declared.pool: declared for declared in streams.values()}
     scope, total = "this stream" if len(streams) == 1 else "all streams of this store together", ""
     if len(pools) > 1:
@@ -37,17 +37,17 @@ def write_guarantee(options: StreamOptions, streams: Mapping[str, DeclaredOption
     means = odds(float(options.epsilon), epochs=options.period is not None)
     return (
         f"Pure differential privacy, ε = {float(options.epsilon):g} per user {unit}, for {scope}; "
-        f"neighbours differ in all events of one user. {means} Kept by {kept}.{_quotas(options, streams)}{total}"
+        f"neighbours differ in all events of one user. {means} {kept} enforces it.{_quotas(options, streams)}{total}"
     )
 
 
 def _quotas(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) -> str:
     """What this stream has of an ε that is shared by quotas."""
     if options.quota is not None:
-        return f" This stream has a quota of {float(options.held):g} of it, and takes no more from anybody."
+        return f" This stream has a quota of {float(options.held):g} of ε: it takes no more from any user."
     others = [each for each in streams.values() if each.quota is not None and each.ledger == options.ledger]
     left = f"{rest_of(others[0], streams) / UNITS:g}" if others else ""
-    return f" Other streams have quotas of it; this one takes at most the {left} that are left." if others else ""
+    return f" Other streams have quotas of ε; this one takes at most the remaining {left}." if others else ""
 
 
 def _sum(pools: Sequence[DeclaredOptions]) -> str:
@@ -105,7 +105,7 @@ def make_entry(state: StreamState, paid: PaidSlot, content: bytes, groups: Seque
     return entry
 
 
-_UNKNOWN = "Where the stream is, the store knows: it is closed, or a slot was interrupted and `next_slot` tells."
+_UNKNOWN = "The state of the stream is in its store, which is closed, or a slot was interrupted: ask `next_slot`."
 
 
 def make_card(course: StreamState, guarantee: str | None) -> Html:

@@ -90,8 +90,9 @@ def test_what_is_released_is_drawn(there, view, place, request):
     assert "ε = 1 per user, for ever." in page.locator("#budget-words").text_content()
     assert odds(1, epochs=False) in page.locator("#promise-words").text_content()
     assert page.locator("#odds-words").text_content() == (
-        "After all releases, for ever, whatever else they know: that I was ever here, with 26.9 % at least and 73.1 % "
-        "at most (upper bar); that I did A instead of B here, with 11.9 % at least and 88.1 % at most (lower bar)."
+        "After all releases, for ever, whatever else the reader knows: that I was ever here, with 26.9 % at least "
+        "and 73.1 % at most (upper bar); that I did A instead of B here, with 11.9 % at least and 88.1 % "
+        "at most (lower bar)."
     )
 
 
@@ -110,7 +111,7 @@ def test_people_are_drawn_where_the_stream_can_tell_them(tmp_path, view, desk):
         play(range(2))
         page = view(f"{found.url}/#token={found.tokens['analyst']}")
         page.wait_for_selector("body[data-ready] #people:not([hidden])")
-        assert "say no more" in page.locator("#people-more").text_content()
+        assert "do not tell retention" in page.locator("#people-more").text_content()
         play(range(2, 16))
         page.wait_for_selector("#people-more table")
         page.wait_for_function("() => document.querySelectorAll('#people-more tbody tr').length >= 4")

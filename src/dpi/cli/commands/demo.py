@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -86,6 +87,8 @@ def demo(
     found = {
         "hours": len(releases),
         "seconds": round(seconds, 1),
+        "error": _percentage_points(truths, releases),
+        "error_of_uniform": _percentage_points(truths, [uniform] * len(truths)),
         "divergence": float(np.mean([t.kl(release).value for t, release in zip(truths, releases, strict=True)])),
         "divergence_of_uniform": float(np.mean([truth.kl(uniform).value for truth in truths])),
         "epsilon_spent": releases[-1].epsilon_spent,
@@ -96,6 +99,11 @@ def demo(
         document(found)
         return
     _print(releases, truths, found, files, picture)
+
+
+def _percentage_points(truths: Sequence[Distribution], others: Sequence[Distribution]) -> float:
+    """Return the mean distance of a share from the true one, over all hours and pages."""
+    return 100 * float(np.mean([np.abs(truth.pdf - other.pdf) for truth, other in zip(truths, others, strict=True)]))
 
 
 def _clear(files: dict[str, Path]) -> None:
@@ -153,8 +161,8 @@ def _print(
     store = shlex.quote(str(files["shop.db"]))
     say(
         "",
-        f"Mean divergence from the truth: {found['divergence']:.4f}; of a uniform guess: "
-        f"{found['divergence_of_uniform']:.3f}. {found['seconds']} s for {found['hours']} hours.",
+        f"Released shares differ from the truth by {found['error']:.1f} percentage points on average; equal shares "
+        f"would by {found['error_of_uniform']:.1f}. {found['seconds']} s for {found['hours']} hours.",
         str(found["guarantee"]),
         "",
         f"Look at  {files['report.html']}" + ("" if picture is None else f" and {picture}"),

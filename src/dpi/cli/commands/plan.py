@@ -63,18 +63,18 @@ def _print(made: Plan, width: int | None) -> None:
             bar = "█" * max(1, round(_WIDTH * option.half_width / max(widths)))
             say(f"  {number(option.per_slot):>8}  {bar} {number(option.half_width, 3)}")
     elif len(widths) > 1 and widths[0] < 1:
-        say("", "The error is the same for all: where a slot costs more, as many fewer pay.")
+        say("", "The error is the same at every price: at a higher price, proportionally fewer users pay.")
     first, *others = made.payments
     told = [f"{_time(paid.after, width)} later {paid.cost:.3g} (± {paid.half_width:.3g})" for paid in others[:4]]
     clocked = (
-        f"Without one (policy auto) no account is ever empty: who is always there pays {first.cost:.3g} at once "
-        f"(± {first.half_width:.3g}), and about {'; '.join(told)}."
+        f"With the default budget (policy auto) no account is ever empty: a user of every slot pays {first.cost:.3g} "
+        f"at once (± {first.half_width:.3g}), and about {'; '.join(told)}."
     )
     waits = 2**LONGEST
     for_ever = (
-        f"While levels walk by {100 * WALK:g} % a slot, a share can be known to about ± {made.for_ever:.2g} "
-        f"of itself{'' if made.population is None else ' as long as that'}. A value that jumps is seen at once in "
-        f"newcomers, and in users who return in one of {waits} slots."
+        f"If shares drift by {100 * WALK:g} % a slot, a share can be known to about ± {made.for_ever:.2g} of its own "
+        f"size{'' if made.population is None else ' for that long'}. A jump is visible at once among newcomers; "
+        f"users who return are measured in one of {waits} slots."
     )
     say("", _advice(made, made.best, width), "", clocked, "", for_ever)
 
@@ -82,11 +82,10 @@ def _print(made: Plan, width: int | None) -> None:
 def _advice(made: Plan, best: Option, width: int | None) -> str:
     if best.half_width >= 1:
         return (
-            "* One slot tells nothing here: its noise is larger than any share. It takes more users in a slot (longer "
-            "slots), or a larger ε."
+            "* The noise of one slot is larger than any share. Take longer slots, which have more users, or a larger ε."
         )
     text = (
-        f"* If a slot shall have a cost, use --per-slot {best.per_slot:.4g}: a share is known to "
+        f"* For a fixed price of a slot, use --per-slot {best.per_slot:.4g}: a share is known to "
         f"± {best.half_width:.3g} from one slot alone"
     )
     if best.dry_after is not None:

@@ -4,7 +4,7 @@ import { band, prepare, timeAxis, valueAxis } from "./canvas.js";
 import { $, colours, el, table } from "./dom.js";
 import { count, percent, ticks } from "./numbers.js";
 
-const UNKNOWN = "Measurements so far say no more of retention and stickiness than was presumed before them.";
+const UNKNOWN = "The measurements so far do not tell retention and stickiness better than the assumption made before them.";
 const WHOLE = ["newcomers", "reach"]; // of first payments, which are due in every slot
 
 /** The numbers of a series that are about people, by name. */

@@ -8,19 +8,19 @@ export function drawBudget({ budget }) {
   if (budget === null) return;
   const part = Math.min(1, budget.spent_at_most / budget.holds), left = slotsLeft(budget);
   say($("tile-budget"), `≤ ${amount(budget.spent_at_most)} of ${amount(budget.holds)}`);
-  const lasts = left === null ? "never runs out: later payments become smaller" : left === 0 ? "spent by who was always there; newcomers have all of it" : left === 1 ? "one slot left for who was always there" : `${count(left)} slots left for who was always there`;
+  const lasts = left === null ? "never runs out: later payments become smaller" : left === 0 ? "a user of all slots has none left; newcomers have all of it" : left === 1 ? "a user of all slots can pay one more slot" : `a user of all slots can pay ${count(left)} more slots`;
   const together = budget.streams === 1 ? "" : `, ≤ ${amount(budget.spent_by_store)} by all ${budget.streams} streams`;
   say($("tile-budget-more"), `ε by this stream${together}, ${budget.per}; ${lasts}`);
   $("meter").style.width = `${100 * part}%`;
   const words = budget.sentences.filter((each) => !each.startsWith("The next slots cost")); // the table has them
-  if (left === 0) words.push("Somebody who was there in every slot has nothing left, and is counted in part or not at all; newcomers have all of it before them.");
-  else if (left !== null) words.push(`Somebody who was there in every slot can still pay ${left === 1 ? "one slot" : `${count(left)} slots`} in full; newcomers have all of it before them.`);
+  if (left === 0) words.push("A user who was active in every slot has no budget left, and is counted in part or not at all. Newcomers have all of it.");
+  else if (left !== null) words.push(`A user who was active in every slot can still pay ${left === 1 ? "one slot" : `${count(left)} slots`} in full. Newcomers have all of it.`);
   const text = words.join("\n");
   if ($("budget-words").dataset.said !== text) {
     $("budget-words").dataset.said = text;
     $("budget-words").replaceChildren(...words.map((each) => el("li", {}, each)));
     $("budget-next").replaceChildren(
-      table("What each costs at most of one user, and half of the 95 % interval of one value’s count, from those who pay most.", ["Slot", "Begins", "ε at most", "± users"],
+      table("The largest payment of one user in each slot, and half of the 95 % interval of one value’s count, from the users who pay most.", ["Slot", "Begins", "Largest payment", "± users"],
         budget.next_slots.map((slot) => [String(slot.slot), clock(slot.begins) || "–", slot.cost === null ? "not known yet" : amount(slot.cost), slot.error_users === null ? "–" : slot.error_users.toFixed(1)])),
     );
   }
@@ -48,5 +48,5 @@ export function drawOdds({ budget }) {
     pen.fillText(`${100 * p} %`, x(p), 66);
   }
   const per = budget.per === "for ever" ? "all releases, for ever" : `all releases ${budget.per}`, ends = ([least, most]) => `${percent(least)} at least and ${percent(most)} at most`;
-  say($("odds-words"), `After ${per}, whatever else they know: that I was ever here, with ${ends(was)} (upper bar); that I did A instead of B here, with ${ends(did)} (lower bar).`);
+  say($("odds-words"), `After ${per}, whatever else the reader knows: that I was ever here, with ${ends(was)} (upper bar); that I did A instead of B here, with ${ends(did)} (lower bar).`);
 }
