@@ -73,10 +73,14 @@ def ask(state: UsersState, slot: int) -> Asked:
 
 
 def class_shares(state: UsersState) -> Floats:
-    """The share of what is left that each class would pay, before any bound."""
+    """The share of what is left that each class would pay, before any bound.
+
+    The last class takes all who have paid more often than the class before it. How long ago they came is not known: at
+    least half of the stream's slots, which is a guess (docs/estimator.md, Constants).
+    """
     waits = 2.0 ** np.minimum(np.arange(state.classes), LONGEST)
     past = np.cumsum(waits) - waits
-    past[-1] = max(past[-1], 0.5 * state.slots)  # the last class takes all who have paid more often
+    past[-1] = max(past[-1], 0.5 * state.slots)  # a guess
     stretch = max(STRETCH * (state.users_per_bin * state.epsilon) ** GROWTH - LEAST, 1e-6)
     now = ((past + stretch) ** (1 - DECAY) - (past + waits + stretch) ** (1 - DECAY)) / (DECAY - 1)
     needed = (past[:, None] + waits[:, None] + _AHEAD + stretch) ** -DECAY
