@@ -104,7 +104,7 @@ def test_sql_and_data_frames_say_the_same(example, tmp_path):
     assert daily["lower"].to_list() == pytest.approx(frame["lower"].to_list())
     assert busiest.height == 3
     assert clothes["value"].to_list() == ["clothes"]
-    page = (ROOT / "docs" / "tables.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reading.md").read_text("utf-8")
     (question,) = re.findall(r'duckdb\.sql\("""(.*?)"""\)', page, re.DOTALL)
     rows = duckdb.sql(question.replace("'shop-table/", f"'{tmp_path}/shop-table/")).pl()
     assert rows.height == 24
