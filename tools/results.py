@@ -6,7 +6,11 @@
 A result is a table or some values, with the command that measured them, its seconds, seeds and machine, and a digest of
 each part of the program that it depends on. A digest is of syntax trees without docstrings: words change nothing. A
 result is stale once a part has another digest, and a page that includes it says which. A digest that is not known
-(null) is of figures that were measured before they were kept so: they are stale until they are measured again.
+(null) is of figures that were measured before they were kept so: they are stale until they are measured again. A file
+with a command alone declares a result: pages say that it is not measured yet.
+
+A goal is a figure with the most, or the least, that it should be. Each has to be in the run that measured it; a page
+tells the goals of a result below its table, reached or missed.
 
 A benchmark calls `record` (from `benchmarks/measure.py`). It prints the table, and writes it if DPI_FIGURES is set, as
 it is here, and once by hand for a new result: who tries a benchmark with other options replaces nothing.
@@ -34,7 +38,9 @@ FOLDER = ROOT / "results"
 WRITES = "DPI_FIGURES"
 STALE = "stale"
 THREADS = ("OMP_NUM_THREADS", "POLARS_MAX_THREADS")
-START = time.perf_counter()
+START, LOAD = time.perf_counter(), os.getloadavg()[0]
+AT_MOST, AT_LEAST = "at most", "at least"
+NOT_YET = "not measured yet"
 
 PARTS: dict[str, tuple[str, str]] = {
     "benchmark": ("benchmarks", "its benchmark"),
@@ -63,6 +69,8 @@ SLOT = ("events", "domain", *ESTIMATES, "store")
 
 Cell = str | int | float | None | list[float] | dict[str, float]
 """A text, a number, none; two numbers beside each other; one with the two ends of its spread; or numbers by name."""
+Goal = tuple[str, float, str, float]
+"""What is measured, the figure, `AT_MOST` or `AT_LEAST`, and the bound."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +95,23 @@ class Result:
     """What stands in brackets after a number, such as quartiles of seven rounds."""
     seeds: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is more than a declaration."""
+        return bool(self.rows or self.values)
+
+    @property
+    def missed(self) -> list[Goal]:
+        """The goals that were not reached."""
+        return [goal for goal in self.goals if not _reached(goal)]
 
     @property
     def stale(self) -> str:
         """Why the figures are not those of the present program, as a sentence; empty if they are."""
+        if not self.measured:
+            return "Not measured yet."
         if None in self.code.values():
             return "Measured with an earlier version of the program."
         changed = [PARTS[part][1] for part, known in self.code.items() if known != digest(part, self.script)]
@@ -104,25 +125,29 @@ class Result:
 
     def to_json(self) -> str:
         """Return it as a file holds it, with a row a line."""
-        stated = {name: value for name, value in asdict(self).items() if value or name in ("code", "seconds")}
+        stated = {name: value for name, value in asdict(self).items() if value or name in ("code", "seconds", "machine")}
         rows = [json.dumps(row, ensure_ascii=False) for row in stated.pop("rows", [])]
         text = json.dumps(stated, ensure_ascii=False, indent=1)
         return text[:-2] + (',\n "rows": [\n  ' + ",\n  ".join(rows) + "\n ]" if rows else "") + "\n}\n"
 
     def table(self, only: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
         """Return the table in Markdown, of all rows and columns or of some by name, and how it was measured."""
+        if not self.measured:
+            return f"**{NOT_YET.capitalize()}**: `{self.command}` will."
         shown = [row for row in self.rows if not only or str(row[0]) in only]
         for kind, asked, known in (("row", only, [str(row[0]) for row in shown]), ("column", columns, self.columns)):
             if missing := set(asked) - set(known):
                 raise ValueError(f"the result has no {kind} {sorted(missing)[0]!r}.")
-        heads = list(columns) or self.columns
-        places = [self.columns.index(head) for head in heads]
+        places = [self.columns.index(head) for head in columns] or range(len(self.columns))
+        heads = [self.columns[place] for place in places]
         lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"] if heads else []
         lines += [f"| {' | '.join(write(row[place]) for place in places)} |" for row in shown]
         took = "" if self.seconds is None else f"; it took {write(self.seconds)} s"
         how = [f"In brackets: {self.spread}." if self.spread else "", *self.notes, self._seeds]
         how += [f"Measured by `{self.command}` on {self.machine}{took}.", f"**{self.stale}**" if self.stale else ""]
-        return "\n".join([*([self.about, ""] if self.about else []), *lines, "", " ".join(filter(None, how))])
+        goals = [_told(goal) for goal in self.goals]
+        before, after = [self.about, ""] if self.about else [], ["", *goals, ""] if goals else [""]
+        return "\n".join([*before, *lines, *after, " ".join(filter(None, how))])
 
     @property
     def _seeds(self) -> str:
@@ -132,6 +157,20 @@ class Result:
         first, last = min(self.seeds), max(self.seeds)
         follow = sorted(self.seeds) == [*range(first, last + 1)]
         return f"Seeds {first} to {last}." if follow else f"Seeds {', '.join(map(str, self.seeds))}."
+
+    def value(self, name: str) -> str:
+        """Return a single figure as a reader sees it."""
+        return write(self.values[name]) if self.measured else f"({NOT_YET})"
+
+
+def _reached(goal: Goal) -> bool:
+    _, found, relation, bound = goal
+    return found <= bound if relation == AT_MOST else found >= bound
+
+
+def _told(goal: Goal) -> str:
+    what, found, relation, bound = goal
+    return f"* {'Goal reached' if _reached(goal) else '**Goal missed**'}: {what} {write(found)}, {relation} {bound:g}."
 
 
 def write(cell: Cell) -> str:
@@ -171,6 +210,7 @@ def record(
     spread: str = "",
     seeds: Iterable[int] = (),
     notes: Iterable[str] = (),
+    goals: Iterable[Goal] = (),
 ) -> None:
     """Print what a benchmark has measured; write it, if figures are being measured."""
     script = Path(sys.argv[0]).resolve().relative_to(ROOT).as_posix()
@@ -179,7 +219,7 @@ def record(
     code: dict[str, str | None] = {part: digest(part, script) for part in ("benchmark", *parts)}
     result = Result(
         command, code, round(time.perf_counter() - START, 1), machine(), about, list(columns), [*map(list, rows)],
-        dict(values or {}), spread, list(seeds), list(notes),
+        dict(values or {}), spread, list(seeds), list(notes), list(goals),
     )  # fmt: skip
     print(result.table(), *(f"{key}: {write(cell)}" for key, cell in result.values.items()), "", sep="\n", flush=True)
     if os.environ.get(WRITES):
@@ -192,7 +232,7 @@ def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     ours = f"Python {platform.python_version()}, numpy {version('numpy')}, polars {version('polars')}"
     cores = f"{platform.system()}, {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB"
-    return f"{cores}, {ours}, load {os.getloadavg()[0]:.1f}"
+    return f"{cores}, {ours}, load {LOAD:.1f} before"
 
 
 @cache
@@ -251,6 +291,9 @@ def main(wanted: list[str]) -> None:
     for name, result in stale.items():
         cost = "? s" if result.seconds is None else f"{write(result.seconds)} s"
         print(f"{name:32} {cost:>8}  {result.stale}")
+    for name, result in results.items():
+        for what, found, relation, bound in result.missed:
+            print(f"{name:32} goal missed: {what} {write(found)}, {relation} {bound:g}")
     # A command may write several results, the last one at its end.
     costs = dict(sorted((result.command, result.seconds or 0.0) for result in stale.values()))
     unknown_times = [*costs.values()].count(0.0)

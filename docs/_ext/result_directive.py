@@ -7,6 +7,8 @@
 
     {result}`NAME key`          one of its single values
 
+Of a result that is declared and has no figures, both say that it is not measured yet.
+
 `tools/results.py` says what they are. Both are put in place of what stands in the source before it is parsed, so that
 readers that are programs get the same.
 """
@@ -29,7 +31,7 @@ ROLE = re.compile(r"\{result\}`([\w-]+) ([^`]+)`")
 def expand(text: str) -> str:
     """Return a page's text with the figures that it includes."""
     text = FENCE.sub(lambda found: _table(found[1], found[2].splitlines()), text)
-    return ROLE.sub(lambda found: results.write(results.read(found[1]).values[found[2]]), text)
+    return ROLE.sub(lambda found: results.read(found[1]).value(found[2]), text)
 
 
 def _table(name: str, lines: list[str]) -> str:

@@ -82,7 +82,8 @@ def test_what_a_page_includes_is_there(page):
     tables = {found[1] for found in directive.FENCE.finditer(text)}
     assert tables
     assert directive.included(text) == tables
-    assert expanded.count("Measured by `") == len(directive.FENCE.findall(text))
+    told = expanded.count("Measured by `") + expanded.count("**Not measured yet**: `")
+    assert told == len(directive.FENCE.findall(text))
 
 
 @pytest.mark.parametrize("name", results.names())
@@ -94,7 +95,7 @@ def test_a_result_says_how_it_was_measured(name):
     assert (ROOT / result.script).is_file()
     assert "benchmark" in result.code
     assert result.code.keys() <= results.PARTS.keys()
-    assert result.rows or result.values
+    assert result.measured or set(result.code.values()) == {None}
     assert all(len(row) == len(result.columns) for row in result.rows)
     assert not re.search(r"/(home|root|tmp|work)\b", path.read_text("utf-8"))
     assert any(name in directive.included(text) or f"results/{name}.json" in text for text in PAGES.values())
@@ -190,6 +191,27 @@ def test_a_result_is_measured_and_becomes_stale(tree, monkeypatch):
     path.write_text(json.dumps({**stated, "code": {**stated["code"], "mechanism": None}}))
     assert "Measured with an earlier version of the program." in said(tree, tool)
     assert "there is no result 'other'. There are: made." in said(tree, tool, "other", code=1)
+
+
+def test_a_declared_result_is_measured_and_its_goals_are_told(tree, monkeypatch):
+    """A page says so until then; afterwards it tells which goals were missed, and so does the list of what is stale."""
+    text, path = "It is {result}`made a`.\n\n```{result} made\n```\n", tree / "results" / "made.json"
+    path.parent.mkdir()
+    declared = results.Result("python benchmarks/made.py", {"benchmark": None}, None, "")
+    path.write_text(declared.to_json())
+    monkeypatch.setattr(results, "FOLDER", tree / "results")
+    monkeypatch.setattr(results, "ROOT", tree)
+    expected = "It is (not measured yet).\n\n**Not measured yet**: `python benchmarks/made.py` will.\n"
+    assert directive.expand(text) == expected
+    assert re.search(r"made +\? s  Not measured yet\.", said(tree, "tools/results.py"))
+    benchmark = tree / "benchmarks" / "made.py"
+    goals = '[("one", 0.5, "at most", 0.7), ("two", 2.5, "at least", 2.5), ("three", 3, "at least", 4)]'
+    benchmark.write_text(BENCHMARK.replace("values=", f"goals={goals}, values="))
+    said(tree, "tools/results.py", "made")
+    expanded = directive.expand(text)
+    assert "* Goal reached: one 0.5, at most 0.7.\n* Goal reached: two 2.5, at least 2.5.\n" in expanded
+    assert "* **Goal missed**: three 3, at least 4.\n" in expanded
+    assert "goal missed: three 3, at least 4" in said(tree, "tools/results.py")
 
 
 def test_a_page_includes_some_rows_and_single_values(tree, monkeypatch):
