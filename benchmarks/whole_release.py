@@ -7,14 +7,17 @@ The floor is the faster of the two doing the bounding (one user one unit) on the
 goes on from slot to slot with the same users, taking turns with the floors: "first" is the slot in which all of them
 are new, "later" the median of those after it. With the default budget not every class of users is due in each slot;
 with `--per-slot` everybody pays in all of them. Seconds are processor seconds, or with `--wall` those of the clock on
-the wall. Memory is the peak of what Python and numpy have allocated in the second slot, in which everybody pays again,
-above what was there before it (the input and the accounts), in a process of its own, over the size of the input
-columns. (Resident memory is no measure of that: it counts what a slot before has left to use again.) Without duckdb
-polars alone is the floor.
+the wall. Without duckdb polars alone is the floor.
+
+Memory is told twice, over the size of the input columns, each in a process of its own. *Working* is the peak of what
+Python and numpy have allocated in the second slot, in which everybody pays again, above what was there before it (the
+input and the accounts). *Resident* is what the system counts in the first slot, above what was there before it: it has
+the new accounts, and what polars takes. In a later slot it says nothing, for it counts what the slot before has left to
+use again.
 
     python benchmarks/whole_release.py --memory 1000000 integer|text [--per-slot] [--file]
 
-tells that alone; with `--file`, of a stream whose store is one.
+tells the first alone; with `--file`, of a stream whose store is one.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,11 +37,13 @@ import polars as pl
 
 import dpi
 from kernel import BINS, column_bytes, events, with_duckdb, with_polars
-from measure import SLOT, Cell, record
+from measure import AT_MOST, SLOT, Cell, Goal, peak_of, record
 
 EVENTS_A_USER = 5
 LATER = 4
-SIZES = (1_000_000, 10_000_000)
+SIZES, KINDS = (1_000_000, 10_000_000), ("integer", "text")
+SHARE, TIMES = 0.7, 2.0
+"""Goals: of the time of polars, and of the input with integer ids."""
 
 
 def stream(per_slot: bool, store: Path | None = None) -> dpi.Stream:
@@ -66,11 +71,20 @@ def measured(rows: int, kind: str, per_slot: bool, wall: bool) -> list[Cell]:
                 taken[name].append(clock() - start)
     first, *later = taken["dpi"]
     floor = {name: median(taken[name][1:]) for name in floors}
-    least = min(floor.values())
-    arguments = [sys.executable, __file__, "--memory", str(rows), kind, *(["--per-slot"] if per_slot else [])]
-    memory = float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
-    label = f"{rows:,} events, {rows // EVENTS_A_USER:,} users, {kind} ids"
-    return [label, first, median(later), floor["polars"], floor.get("duckdb"), median(later) / least, memory]
+    label, rest = name_of(rows, kind), median(later)
+    return [label, first, rest, floor["polars"], rest / floor["polars"], floor.get("duckdb")]
+
+
+def name_of(rows: int, kind: str) -> str:
+    return f"{rows:,} events, {rows // EVENTS_A_USER:,} users, {kind} ids"
+
+
+def sized(rows: int, kind: str, per_slot: bool) -> list[Cell]:
+    found = list[float]()
+    for way in ("--memory", "--resident"):
+        arguments = [sys.executable, __file__, way, str(rows), kind, *(["--per-slot"] if per_slot else [])]
+        found.append(float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout))
+    return [name_of(rows, kind), column_bytes(events(rows, rows // EVENTS_A_USER, kind)) / 2**20, *found]
 
 
 def warm(per_slot: bool, frame: pl.DataFrame) -> None:
@@ -89,17 +103,45 @@ def memory(rows: int, kind: str, per_slot: bool, in_file: bool) -> None:
         print((tracemalloc.get_traced_memory()[1] - before) / column_bytes(frame))
 
 
+def peak(rows: int, kind: str, per_slot: bool) -> None:
+    frame = events(rows, rows // EVENTS_A_USER, kind)
+    warm(per_slot, frame)
+    with stream(per_slot) as opened:
+        print(peak_of(partial(opened.release, frame["user"], frame["value"])) / column_bytes(frame))
+
+
+def goals_of(found: list[list[Cell]], column: int, what: str, most: float, kinds: Sequence[str]) -> Iterator[Goal]:
+    for row in found:
+        if (name := str(row[0])).removesuffix(" ids").endswith(tuple(kinds)):
+            yield f"{what}, {name}:", float(str(row[column])), AT_MOST, most
+
+
 def main() -> None:
     per_slot, wall = "--per-slot" in sys.argv, "--wall" in sys.argv
     if "--memory" in sys.argv:
         memory(int(sys.argv[2]), sys.argv[3], per_slot, "--file" in sys.argv)
         return
+    if "--resident" in sys.argv:
+        peak(int(sys.argv[2]), sys.argv[3], per_slot)
+        return
     sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or SIZES
+    times = [measured(rows, kind, per_slot, wall) for rows in sizes for kind in KINDS]
+    clock = "Seconds on the wall" if wall else "Processor seconds"
     record(
         "whole-release",
         parts=SLOT,
-        columns=["", "first slot s", "later slots s", "polars s", "duckdb s", "later / faster", "memory / input"],
-        rows=[measured(rows, kind, per_slot, wall) for rows in sizes for kind in ("integer", "text")],
+        about=f"{clock} of a slot. polars and duckdb only bound users and count.",
+        columns=["", "first slot s", "later slots s", "polars s", "later / polars", "duckdb s"],
+        rows=times,
+        goals=goals_of(times, 4, "later slots / polars", SHARE, KINDS),
+    )
+    sizes_found = [sized(rows, kind, per_slot) for rows in sizes for kind in KINDS]
+    record(
+        "whole-release-memory",
+        parts=SLOT,
+        columns=["", "input, MiB", "working / input", "resident / input"],
+        rows=sizes_found,
+        goals=goals_of(sizes_found, 2, "working memory / input", TIMES, KINDS[:1]),
     )
 
 

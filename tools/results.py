@@ -57,6 +57,8 @@ PARTS: dict[str, tuple[str, str]] = {
     "apps": ("src/dpi/apps", "the applications"),
     "sources": ("src/dpi/sources", "how sources are read"),
     "cli": ("src/dpi/cli", "the command line"),
+    "service": ("src/dpi/service", "the service"),
+    "spark": ("packages/spark/src/dpi_spark", "streams on Spark"),
     "baselines": ("packages/research/src/dpi_research/baselines", "the systems of others"),
     "compare": ("packages/research/src/dpi_research/compare", "how systems are compared"),
     "datasets": ("packages/research/src/dpi_research/datasets", "the streams"),
@@ -125,7 +127,8 @@ class Result:
 
     def to_json(self) -> str:
         """Return it as a file holds it, with a row a line."""
-        stated = {name: value for name, value in asdict(self).items() if value or name in ("code", "seconds", "machine")}
+        always = ("code", "seconds", "machine")
+        stated = {name: value for name, value in asdict(self).items() if value or name in always}
         rows = [json.dumps(row, ensure_ascii=False) for row in stated.pop("rows", [])]
         text = json.dumps(stated, ensure_ascii=False, indent=1)
         return text[:-2] + (',\n "rows": [\n  ' + ",\n  ".join(rows) + "\n ]" if rows else "") + "\n}\n"
