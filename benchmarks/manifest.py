@@ -64,7 +64,7 @@ def followed(accounts: int, bits: int, share: float, slots: int) -> list[Cell]:
     disk = [RECORD * sum(bucket.runs) / here for bucket, here in zip(late, known, strict=True)]
     written = statistics.mean(bucket.written for bucket in late) / (share * size)
     size_written = written * share * accounts * RECORD / 1e9
-    return [100 * share, statistics.mean(runs), max(runs), statistics.mean(disk), max(disk), written, size_written]
+    return [100 * share, statistics.mean(runs), max(runs), statistics.mean(disk), max(disk), size_written]
 
 
 class Unwritten(Folder):
@@ -134,7 +134,7 @@ def main() -> None:
         "manifest-runs",
         parts=("store",),
         about=f"{accounts:,} accounts in {2**bits:,} buckets over {slots} slots, the later half; computed.",
-        columns=["pay in a slot, %", "runs", "most", "bytes an account", "most", "a record is written", "GB a slot"],
+        columns=["pay in a slot, %", "runs", "most runs", "bytes an account", "most bytes", "written, GB a slot"],
         rows=[followed(accounts, bits, share, slots) for share in (0.001, 0.01, 0.1, 0.5)],
     )
     sizes = ((4, 3), (10, 5), (12, 8), (14, 8))

@@ -154,7 +154,7 @@ def measure(quick: bool, _: Path) -> None:
             f"performance-peers-{rows // 1_000_000}m",
             parts=SLOT,
             about=f"{rows:,} events of {present:,} users.",
-            columns=["", "seconds", "× ours", "processor s", "× ours", "peak memory, MiB"],
+            columns=["", "seconds", "seconds × ours", "processor s", "processor × ours", "peak memory, MiB"],
             rows=lines,
             goals=goals,
             spread="quartiles of the rounds",

@@ -211,7 +211,7 @@ def main() -> None:
         "spark",
         parts=(*SLOT, "engine", "spark"),
         about=f"One slot of {BINS} bins, ten events a user, {1 << BITS} buckets.",
-        columns=["", "slot, processor s", "Spark group-by", "ratio", "slot, s on the wall", "Spark group-by"],
+        columns=["", "slot, processor s", "group-by, processor s", "ratio", "slot, wall s", "group-by, wall s"],
         rows=rows,
         spread=f"least and largest of {options.rounds} rounds, after {options.warm} that warm up",
         goals=goals,

@@ -97,6 +97,7 @@ def test_a_result_says_how_it_was_measured(name):
     assert result.code.keys() <= results.PARTS.keys()
     assert result.measured or set(result.code.values()) == {None}
     assert all(len(row) == len(result.columns) for row in result.rows)
+    assert len(set(result.columns)) == len(result.columns)
     assert not re.search(r"/(home|root|tmp|work)\b", path.read_text("utf-8"))
     assert any(name in directive.included(text) or f"results/{name}.json" in text for text in PAGES.values())
 
