@@ -4,7 +4,7 @@ import pytest
 
 import dpi
 from dpi.report import page
-from dpi.report.empty_check import are_noise, looks_empty
+from dpi.report.empty_check import are_noise, looks_empty, signals_to_noise
 from made_releases import releases, without_total
 
 DOMAIN = dpi.Categories(["DE", "FR"], other=None)
@@ -37,7 +37,24 @@ def test_where_nothing_was_measured_nothing_is_said():
     assert not looks_empty([])
     assert not looks_empty(without_total(DOMAIN, 3))
     assert not looks_empty(releases(DOMAIN, 3, total=0.0, epsilon=0.0))
-    assert are_noise([math.nan, 1.0])
+    assert are_noise([(math.nan, math.nan), (1.0, math.nan)])
+    assert not are_noise([])
+
+
+@pytest.mark.parametrize(("newcomers", "nobody"), [(3.9, True), (4.1, False)])
+def test_newcomers_are_somebody_where_totals_are_forecasts(newcomers, nobody):
+    """Few users pay in a slot of the second day: its total is wide and says nothing; newcomers are measured."""
+    ratios = [(0.5, newcomers / 2)] * 4
+    assert are_noise(ratios) is nobody
+
+
+def test_a_second_day_is_not_taken_for_an_empty_one():
+    """Newcomers of a slot stand out of the noise of one without users."""
+    stream = dpi.Stream(domain=DOMAIN, epsilon=1)
+    days = [stream.release([f"{day} {n}" for n in range(400)], ["DE", "FR"] * 200) for day in range(6)]
+    empty = [stream.release([], []) for _ in range(6)]
+    assert not looks_empty(days[3:])
+    assert signals_to_noise(days[-1])[1] > 10 > abs(signals_to_noise(empty[-1])[1])
 
 
 def test_the_page_warns():

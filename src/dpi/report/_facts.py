@@ -29,7 +29,7 @@ from dpi.release.release import MEASURED
 from dpi.report import _times
 from dpi.report._figures import fact_text
 from dpi.report._rows import Rows
-from dpi.report.empty_check import are_noise, signal_to_noise
+from dpi.report.empty_check import are_noise, signals_to_noise
 
 COLUMNS = 1500  # the most columns; with more slots, neighbours are averaged
 GRIDS = 3  # pairs of parts of a product that are drawn as grids
@@ -114,7 +114,7 @@ class _Numbers:
         self.people = np.full((len(COUNTS), 3, count), np.nan)
         self.measured, self.epsilon, self.spent = np.empty((3, count))
         self.slots, self.starts, self.domains = list[int](), list[str | None](), list[str]()
-        self.guarantees, self.signals = Counter[str](), list[float]()
+        self.guarantees, self.signals = Counter[str](), list[tuple[float, float]]()
         self.tops: deque[tuple[tuple[str, float, float, float], ...]] = deque(maxlen=RECENT)
 
     def add(self, release: Release) -> None:
@@ -134,7 +134,7 @@ class _Numbers:
         self.slots.append(release.slot)
         self.starts.append(release.start_text)
         self.domains.append(digest)
-        self.signals.append(signal_to_noise(release))
+        self.signals.append(signals_to_noise(release))
         self.guarantees[release.guarantee] += 1
         if i >= self.epsilon.size - RECENT:
             self.tops.append(_find_top(release, rows))
