@@ -21,7 +21,7 @@ import dpi  # noqa: E402 - from the checkout that this page stands in
 
 project = "DPI"
 version = release = dpi.__version__
-html_title = "DPI"
+html_title = f"DPI {release}"  # at the head of every page
 html_context = {
     "summary": "Statistics of a stream of user events, slot after slot, with a total privacy loss of at most ε per "
     "user, for ever."

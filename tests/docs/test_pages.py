@@ -1,8 +1,11 @@
 """Pages for those who carry on name what is there."""
 
 import inspect
+import json
 import re
 from pathlib import Path
+
+import pytest
 
 import dpi
 
@@ -41,6 +44,32 @@ def test_every_page_is_in_the_navigation():
     pages = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in found}
     made = {page for page in pages if page.startswith("api/")}  # by the build, from what the package exports
     assert sorted(menu) == sorted((pages - made - {"index", "research-log"}) | {"api/index"})
+
+
+def linked(page):
+    """The pages that the words of a page link to; menus, which a repository does not show, do not count."""
+    text = page.read_text("utf-8")
+    if page.suffix == ".ipynb":
+        text = "\n".join(
+            "".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"
+        )
+    cards = [f"{name}.md" for name in re.findall(r"^:link: ([\w/-]+)$", text, re.MULTILINE)]
+    for name in (*cards, *re.findall(r"\]\(([^)#\s]+)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))):
+        other = (page.parent / name).resolve()
+        if other.suffix in {".md", ".ipynb"} and other.is_file():
+            yield other
+
+
+@pytest.mark.parametrize("start", ["README.md", "docs/index.md"])
+def test_every_page_is_at_most_three_clicks_away(start):
+    """By links in the words of pages, from where a reader begins; the site's menu has all pages on each."""
+    clicks, row = {}, [ROOT / start]
+    for number in range(4):
+        clicks |= dict.fromkeys(row, number)
+        row = [other for page in row for other in linked(page) if other not in clicks]
+    pages = [path for kind in ("md", "ipynb") for path in (ROOT / "docs").rglob(f"*.{kind}") if "api" not in path.parts]
+    assert len(pages) > 40
+    assert [path.relative_to(ROOT).as_posix() for path in pages if path not in clicks and path.stem != "index"] == []
 
 
 def test_every_room_has_its_row():

@@ -66,7 +66,7 @@ export class Chain {
   /** The key that signatures are checked with, from the service's own text; only one that the reader knows counts. */
   async use(pem, wanted) {
     this.keys = null;
-    if (!wanted) return this.say("consistent", "No key was given, so nobody is known to have signed it.");
+    if (!wanted) return this.say("consistent", "No key was given, so the signer is not known.");
     if (globalThis.crypto?.subtle === undefined) {
       return this.say("consistent", "This browser checks signatures on https or on this machine alone.");
     }

@@ -47,7 +47,7 @@ app.draw = () => {
 function drawTiles() {
   const { users } = app.picture;
   say($("tile-users"), users.value === null ? "–" : count(Math.max(0, users.value)));
-  say($("tile-users-more"), users.value === null ? "not measured" : `${count(Math.max(0, users.lower))} … ${count(users.upper)}, with 95 %`);
+  say($("tile-users-more"), users.value === null ? "not measured" : `${count(Math.max(0, users.lower))} … ${count(users.upper)} (95 % interval)`);
   tick();
 }
 
@@ -58,7 +58,7 @@ function tick() {
   const old = (app.now() - Date.parse(clock.begins)) / 1000, next = (Date.parse(clock.seen) - app.now()) / 1000;
   say($("tile-age"), measuredAgo(app.picture.measured, app.now()));
   const ended = app.state.slot === null ? `Its slot ended ${age(old)} ago.` : `Slot ${app.state.slot}.`;
-  say($("tile-age-more"), `${ended} ${app.picture.freshness ?? "All of it was measured in its slot."}`);
+  say($("tile-age-more"), `${ended} ${app.picture.freshness ?? "It was measured in its slot."}`);
   const words = next > 0 ? `the next in ${age(next)}` : "the next is on its way";
   $("live").title = app.live ? words : "";
 }

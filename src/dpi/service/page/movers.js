@@ -16,14 +16,14 @@ export function drawMovers(app) {
     return;
   }
   const end = Math.max(...changes.rows.map((row) => Math.max(Math.abs(row.lower), Math.abs(row.upper))), 1e-6);
-  const heads = [["name", "Value"], ["", "Change, in points of a hundred"], ["figure", ""], ["ends", "interval"]];
+  const heads = [["name", "Value"], ["", "Change, percentage points"], ["figure", ""], ["ends", "95 % interval"]];
   place.replaceChildren(
     el("table", { class: "values" },
       el("thead", {}, el("tr", {}, heads.map(([name, text]) => (text ? el("th", { class: name, scope: "col" }, text) : el("td", { class: name }))))),
       el("tbody", {}, changes.rows.map((row) => mover(app, row, end)))),
   );
-  const many = changes.sure === 0 ? "Nothing moved for certain" : changes.sure === 1 ? "One value moved for certain" : `${changes.sure} values moved for certain`;
-  say($("changes-note"), `${many} since slot ${changes.beside}. An interval goes from the least to the most that both slots’ intervals allow, at ${Math.round(100 * changes.level)} % or more: cautious. Without an arrow, it may be noise.`);
+  const many = changes.sure === 0 ? "No value moved beyond its interval" : changes.sure === 1 ? "One value moved beyond its interval" : `${changes.sure} values moved beyond their intervals`;
+  say($("changes-note"), `${many} since slot ${changes.beside}. Intervals are cautious: they hold with ${Math.round(100 * changes.level)} % or more. A change without an arrow may be noise.`);
   if ($("back").value !== String(state.back)) $("back").value = String(state.back);
 }
 

@@ -10,7 +10,7 @@ export function percent(share) {
   return `${p.toFixed(places)} %`;
 }
 
-/** A difference of shares, in points of a hundred, with its sign. */
+/** A difference of shares, in percentage points, with its sign. */
 export function points(change) {
   const sign = change > 0 ? "+" : change < 0 ? "−" : "±";
   const p = Math.abs(100 * change);
