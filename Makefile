@@ -60,12 +60,15 @@ reproduce: .venv/reproduce
 	$(BIN)/dpi reproduce all
 
 # Which figures of the pages are older than what they depend on, and what it takes to measure them; NAMES="…" measures, NAMES=stale all of them.
-figures: .venv/$(if $(NAMES),bench,core)
+# Brokers need their servers, the page a Chromium, Spark a Java, and the service a PostgreSQL; peers are made by `make peers`.
+figures: .venv/$(if $(NAMES),bench,core) $(if $(filter spark stale,$(NAMES)),.venv/spark)
 	$(BIN)/python -W ignore tools/results.py $(NAMES)
+
+SPEED := performance- whole-release huge- endurance small-slots files- brokers start kernel- texts
 
 # docs/performance.md, on a machine that does nothing else.
 bench: .venv/bench peers
-	$(BIN)/python -W ignore tools/results.py $(basename $(notdir $(wildcard results/performance-*.json)))
+	$(BIN)/python -W ignore tools/results.py $(basename $(notdir $(wildcard $(SPEED:%=results/%*.json))))
 
 # An environment for each library beside ours; says which of them this machine cannot have.
 peers: .venv/bench
@@ -74,7 +77,6 @@ peers: .venv/bench
 # Tables that are no results yet.
 tables: .venv/bench
 	$(BIN)/python benchmarks/mechanism.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/huge.py
 	$(BIN)/python benchmarks/published.py
 	$(BIN)/python benchmarks/utility.py
 
@@ -103,7 +105,7 @@ docs: .venv/docs
 	touch $@
 
 .venv/bench: .venv/core
-	$(INSTALL) -e '.[bench]' -e packages/audit -e packages/research
+	$(INSTALL) -e '.[bench,brokers,page,service]' -e packages/audit -e packages/research
 	touch $@
 
 .venv/docs: .venv/core

@@ -2,8 +2,8 @@
 
     python benchmarks/endurance.py [--bins 10000] [--slots 200000]
 
-Prints, every 1,000 slots, the mean processor time of a slot divided by that of the kernel, relative to the first 1,000
-slots.
+Prints, every 1,000 slots, the mean processor time of a slot, the same divided by that of the kernel and relative to the
+first 1,000 slots, and the memory of the process. The result has ten of these windows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import SystemSource
-from measure import resident
+from measure import ESTIMATES, Cell, record, resident
 
 WINDOW = 1000
 
@@ -35,6 +35,7 @@ def main() -> None:
     mechanism, source, epsilon = Boosted(), SystemSource(), Epsilon.at_most("0.05")
     state = mechanism.initial(Hashed(options.bins, bytes(32)))
     kernel = rng.random((6, options.bins))
+    rows = list[list[Cell]]()
     first = 0.0
     for start in range(0, options.slots, WINDOW):
         slot_time = kernel_time = 0.0
@@ -48,11 +49,16 @@ def main() -> None:
             kernel_time += middle - began
         ratio = slot_time / kernel_time
         first = first or ratio
-        memory = resident("VmRSS") / 2**20
-        print(
-            f"{start + WINDOW:8d} slots  {1e3 * slot_time / WINDOW:6.2f} ms  {ratio / first:5.3f}  {memory:5.0f} MiB",
-            flush=True,
-        )
+        rows.append([start + WINDOW, 1e3 * slot_time / WINDOW, ratio / first, round(resident("VmRSS") / 2**20)])
+        print(*rows[-1], flush=True)
+    shown = sorted({round(place) for place in np.linspace(0, len(rows) - 1, min(10, len(rows)))})
+    record(
+        "endurance",
+        parts=ESTIMATES,
+        about=f"An estimate over {options.bins:,} bins; each row is the mean of the {WINDOW:,} slots before.",
+        columns=["slots", "ms a slot", "by a fixed kernel, relative to the first", "MiB"],
+        rows=[rows[place] for place in shown],
+    )
 
 
 if __name__ == "__main__":

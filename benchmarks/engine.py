@@ -2,12 +2,14 @@
 
     python benchmarks/engine.py [--events 10000000] [--users 1000000] [--slots 4] [--bins 100] [--workers 2]
         [--repeats 3] [--ways polars,memory,local,pool]
+    python benchmarks/engine.py sizes       how work grows with users and bins: 5 million events, 2 slots
 
 Every run is a process of its own, from files on disk to releases in a store, and all ways take turns, so that what else
-the machine does is shared by all of them. `seconds` are those of the whole process; `work` is from the first byte that
-is read to the last release, with workers that are there. Processor time is of the process and its workers together;
-`driver` is that of the driver alone. The plain group-by of the same events by polars, without privacy, stands beside
-them. Bytes are those of the ledger on disk, for each account or payments' account in it: after the run, and merged.
+the machine does is shared by all of them. `work` is from the first byte that is read to the last release, with workers
+that are there. Processor time is of the process and its workers together, from
+their start; `driver` is that of the driver alone for a slot. The plain group-by of the same events by polars, without
+privacy, stands beside them. Bytes are those of the ledger on disk, for each account or payments' account in it: after
+the run, and merged.
 """
 
 from __future__ import annotations
@@ -31,9 +33,17 @@ import dpi
 from dpi.budget.account_table import merged
 from dpi.engine import BucketEngine
 from dpi.store.sql import SQLStore
-from measure import resident
+from measure import SLOT, Cell, quartiles, record, resident
 
 START = "2026-01-01"
+NAMES = {
+    "polars": "polars, plain group-by, no privacy", "memory": "one process, accounts in memory",
+    "local": "`local`, one process, bucket by bucket", "pool of 1": "`pool`, one worker", "pool": "`pool`, {} workers",
+}  # fmt: skip
+SIZES = ((250_000, 100), (1_000_000, 100), (2_000_000, 100), (1_000_000, 20_000))
+"""Users and bins."""
+CLASSES = 21
+"""That users are measured by at most."""
 BATCH = 5_000_000
 
 
@@ -61,9 +71,9 @@ def released(folder: Path, way: str, slots: int, bins: int, workers: int) -> dic
     """One run; times of this process and its workers, the largest memory of one, and bytes of the ledger."""
     files, store = str(folder / "*.parquet"), folder / "store" / "visits.db"
     if way == "polars":
-        keys = ["user", pl.col("time") // 3600, "value"]
+        keys, start = ["user", pl.col("time") // 3600, "value"], time.perf_counter()
         pl.scan_parquet(files).group_by(keys).len().collect(engine="streaming")
-        return {}
+        return {"work": time.perf_counter() - start}
     engine = engine_of(way, workers)
     domain = dpi.Categories([str(number) for number in range(bins)], other=None)
     with dpi.open_store(store) as opened:
@@ -117,39 +127,109 @@ def child(arguments: argparse.Namespace) -> None:
     print(json.dumps({"cpu": sum(cpu), "driver": cpu[0], **result, "memory": max(memory)}))
 
 
+def played(options: Mapping[str, int], ways: list[str]) -> dict[str, list[dict[str, float]]]:
+    """What every way took, in each of its runs."""
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    with tempfile.TemporaryDirectory(dir=os.environ.get("DPI_BENCH")) as folder:
+        made(Path(folder), *(options[name] for name in ("events", "users", "slots", "bins")))
+        for _ in range(options["repeats"]):
+            for way in ways:
+                found[way].append(run_once(options, way, Path(folder)))
+                print(way, found[way][-1], flush=True)
+    return found
+
+
+def column(runs: list[dict[str, float]], name: str) -> list[float]:
+    """A number of every run."""
+    return [run[name] for run in runs]
+
+
+def billion(event: float, account: float) -> None:
+    """What follows for a billion users and ten million events a second, from what an event and an account take."""
+    users, rate, buckets, bins, row = 10**9, 10**7, 1024, 100, 24
+    state, grains = 2 * users * account, buckets * CLASSES * bins * 8
+    record(
+        "engine-billion",
+        parts=(*SLOT, "engine", "sources"),
+        about=f"Computed, not run: {users:,} users, {rate:,} events a second, {buckets:,} buckets, {bins} bins.",
+        columns=["what", "derived from", "is"],
+        rows=[
+            ["processors", f"{rate:,}/s × {1e6 * event:.2g} µs, accounts included", f"{rate * event:.0f} cores"],
+            ["rows written, and read again", f"{rate:,}/s × {row} bytes", f"{rate * row / 1e9:.2g} GB/s each way"],
+            ["accounts on disk", f"2 × {users:,} × {account:.1f} bytes", f"{state / 1e9:.0f} GB"],
+            ["a bucket on disk", f"1/{buckets:,} of that", f"{state / buckets / 1e6:.0f} MB"],
+            [
+                "counts through the driver",
+                f"{buckets:,} × {CLASSES} classes × {bins} × 8 bytes",
+                f"{grains / 1e6:.0f} MB a slot",
+            ],
+        ],
+    )
+
+
+def engines(options: Mapping[str, int], ways: list[str]) -> None:
+    """The ways beside each other."""
+    found, rows = played(options, ways), list[list[Cell]]()
+    for way, runs in found.items():
+        work = column(runs, "work")
+        speed, memory = options["events"] / statistics.median(work) / 1e6, statistics.median(column(runs, "memory"))
+        name = NAMES[way].format(options["workers"])
+        rows.append([name, quartiles(work), speed, statistics.median(column(runs, "cpu")), memory])
+    disk, notes = [run for way in ("local", "pool") for run in found.get(way, [])], []
+    if disk:
+        bytes_, merged_ = (statistics.median(column(disk, name)) for name in ("bytes", "bytes merged"))
+        driver = statistics.median(column(found.get("pool", disk), "closing driver"))
+        notes = [
+            f"On disk a sub-account takes {bytes_:.1f} bytes after the run, and {merged_:.1f} when files are merged.",
+            f"The driver of the pool spends {driver:.2g} s of its processor on a slot.",
+        ]
+    record(
+        "engine",
+        parts=(*SLOT, "engine", "sources"),
+        about="{events:,} events of {users:,} users, {slots} slots, {bins} bins; from Parquet files to a store.".format(
+            **options
+        ),
+        columns=["", "work s", "million events/s", "processor s", "largest process, MiB"],
+        rows=rows,
+        spread=f"quartiles of {options['repeats']} runs",
+        notes=notes,
+    )
+    if disk:
+        billion(statistics.median(column(disk, "cpu")) / options["events"], merged_)
+
+
+def sizes(options: Mapping[str, int]) -> None:
+    """How work grows with users and bins."""
+    rows = list[list[Cell]]()
+    for users, bins in SIZES:
+        here = {**options, "users": users, "bins": bins, "slots": 2, "events": options["events"] // 2}
+        found = played(here, ["local", "pool"])
+        work = {way: statistics.median(column(runs, "work")) for way, runs in found.items()}
+        rows.append([f"{users:,}", f"{bins:,}", work["local"], work["pool"], work["local"] / work["pool"]])
+    record(
+        "engine-sizes",
+        parts=(*SLOT, "engine", "sources"),
+        about=f"{options['events'] // 2:,} events in 2 slots; medians of {options['repeats']} runs.",
+        columns=["users", "bins", "local, work s", f"pool of {options['workers']}, work s", "local / pool"],
+        rows=rows,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     counts = {"events": 10_000_000, "users": 1_000_000, "slots": 4, "bins": 100, "workers": 2, "repeats": 3}
+    parser.add_argument("section", nargs="?", choices=("sizes",))
     for name, number in counts.items():
         parser.add_argument(f"--{name}", type=int, default=number)
-    parser.add_argument("--ways", default="polars,memory,local,pool of 1,pool")
+    parser.add_argument("--ways", default=",".join(NAMES))
     parser.add_argument("--run")
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
     if arguments.run:
         child(arguments)
         return
-    options = {name: getattr(arguments, name) for name in counts}
-    ways = arguments.ways.split(",")
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
-    with tempfile.TemporaryDirectory(dir=os.environ.get("DPI_BENCH")) as folder:
-        made(Path(folder), arguments.events, arguments.users, arguments.slots, arguments.bins)
-        for _ in range(arguments.repeats):
-            for way in ways:
-                found[way].append(run_once(options, way, Path(folder)))
-    print(f"{options}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; medians of {arguments.repeats}")
-    medians = {
-        way: {name: statistics.median(run[name] for run in runs) for name in runs[0]} for way, runs in found.items()
-    }
-    base = medians.get("local", medians[ways[0]])
-    names = ["seconds", "work", "cpu", "driver", "closing driver", "memory", "bytes", "bytes merged"]
-    print(" | ".join(["way", *names, "local/this (of each run)", "cpu/local"]))
-    for way, each in medians.items():
-        cells = [f"{each[name]:.2f}" if name in each else "" for name in names]
-        kind = "work" if "work" in each else "seconds"
-        ratios = sorted(base[kind] / run[kind] for run in found[way])
-        faster = f"{base[kind] / each[kind]:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        print(" | ".join([way, *cells, faster, f"{each['cpu'] / base['cpu']:.2f}"]))
+    options = {name: int(getattr(arguments, name)) for name in counts}
+    sizes(options) if arguments.section else engines(options, arguments.ways.split(","))
 
 
 if __name__ == "__main__":

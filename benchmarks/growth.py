@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import dpi
+from measure import Cell, record
 
 TABLES = {
     "releases": "length(content)",
@@ -50,12 +51,20 @@ def grown(bins: int, slots: int, keep: int | None) -> tuple[float, dict[str, flo
 
 
 def main() -> None:
-    slots = int(sys.argv[1]) if len(sys.argv) > 1 else 600
+    slots, rows = int(sys.argv[1]) if len(sys.argv) > 1 else 600, list[list[Cell]]()
     for bins in (50, 1000):
         for keep in (None, 100):
             size, tables = grown(bins, slots, keep)
-            parts = "  ".join(f"{name} {number:,.0f}" for name, number in tables.items())
-            print(f"{bins:>5} values, kept {keep or 'all'}: {size:,.0f} bytes a slot ({parts})", flush=True)
+            kept = "everything kept" if keep is None else f"`keep-measurements = {keep}`"
+            rows.append([f"{bins:,} values, {kept}", round(size), *map(round, tables.values())])
+    record(
+        "disk-growth",
+        parts=("store", "release"),
+        about=f"Bytes a slot, of {slots} slots: {USERS} users, of whom {USERS // 10} are active in a slot.",
+        columns=["", "file", *TABLES],
+        rows=rows,
+        values={"year": 8766 * float(str(rows[0][1])) / 1e6, "year, few kept": 8766 * float(str(rows[1][1])) / 1e6},
+    )
 
 
 if __name__ == "__main__":

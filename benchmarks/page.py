@@ -1,9 +1,11 @@
-"""How fluid the page is: frames of a real Chromium while it is used, and how long the service takes for each picture.
+"""The live page and the report: frames of a real Chromium while the page is used, and what a report takes.
 
-Streams are made up: two slots are released, and those before them are written into the store's table of releases.
+    python benchmarks/page.py frames [--sizes 100000x10,512x10000] [--seconds 5]
+    python benchmarks/page.py report [--sizes 336x10,700x50,2000x1000]
 
-    python benchmarks/page.py --slots 100000 --bins 10
-    python benchmarks/page.py --slots 512 --bins 10000
+Sizes are slots × values. Streams of the live page are made up: two slots are released, and those before them are
+written into the store's table of releases. Those of reports are released slot by slot, from 2,000 random events each. A
+report is made by `dpi report` in a process of its own: processor seconds, and the most that was resident.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import json
 import shutil
 import sqlite3
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -28,7 +32,15 @@ from dpi.service.config import Config
 from dpi.service.running import make_server
 from dpi.service.service import Service
 from dpi.settings.streams import StreamSettings
+from measure import Cell, record
 
+REPORT = """import json, resource, subprocess, sys
+command = [sys.executable, "-m", "dpi.cli", "report", sys.argv[1], "--out", sys.argv[2]]
+subprocess.run(command, check=True, stdout=sys.stderr)
+found = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([found.ru_utime + found.ru_stime, found.ru_maxrss / 1024]))
+"""
+"""Makes a report from a process that is small itself, and tells what it took."""
 BEGIN, MOMENT = "2026-01-01T00:00:00+00:00", 1_767_225_600_000_000
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FRAMES = """seconds => new Promise(done => {
@@ -83,75 +95,124 @@ def serving(folder: Path, bins: int, slots: int) -> Iterator[tuple[Service, list
             write_past(folder / "visits.db", slots)
 
 
-def said(frames: list[float]) -> str:
-    """Frames in a line."""
+def told(what: str, frames: list[float]) -> list[Cell]:
+    """A row: milliseconds of frames."""
     ordered = sorted(frames)
-    return (
-        f"median {statistics.median(frames):5.1f} ms  95 % {ordered[int(0.95 * len(ordered))]:6.1f} ms  "
-        f"longest {ordered[-1]:6.1f} ms  ({len(frames)} frames)"
+    return [what, statistics.median(frames), ordered[int(0.95 * len(ordered))], ordered[-1], len(frames)]
+
+
+def pictures(url: str, token: str) -> list[float]:
+    """Milliseconds that the service takes for what the page asks for, the first time."""
+    client = httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=120)
+    changes = f"picture?beside={client.get('/v1/streams/visits').json()['newest'] - 1}&k=10"
+    times = []
+    for path in ("picture?k=24", "series?k=24&code=0&code=1", "series?first=0&k=24", changes, "alerts"):
+        began = time.perf_counter()
+        client.get(f"/v1/streams/visits/{path}").raise_for_status()
+        times.append(1000 * (time.perf_counter() - began))
+    return times
+
+
+def used(now: list[int], url: str, token: str, seconds: float) -> tuple[str, float, list[list[Cell]]]:
+    """The browser, seconds until the first bars, and frames while the page is used in four ways."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        began = time.perf_counter()
+        page.goto(f"{url}/#token={token}&window=0")
+        page.wait_for_selector("#bars tbody tr", timeout=60_000)
+        drawn = time.perf_counter() - began
+        rows = [told("nothing happens", page.evaluate(FRAMES, seconds))]
+        stop = threading.Event()
+
+        def slots_pass() -> None:
+            while not stop.wait(1.0):
+                now[0] += 1_000_000
+
+        passing = threading.Thread(target=slots_pass)
+        passing.start()
+        rows.append(told("a slot each second", page.evaluate(FRAMES, seconds)))
+        stop.set()
+        passing.join()
+        page.evaluate(f"window.frames_ = ({FRAMES})({seconds})")
+        box = page.locator("#heat").bounding_box()
+        assert box is not None
+        ends = time.perf_counter() + seconds
+        while time.perf_counter() < ends:
+            for part in range(20):
+                page.mouse.move(box["x"] + 160 + part * 50, box["y"] + 30 + part * 5)
+        rows.append(told("pointer on the map", page.evaluate("() => window.frames_")))
+        page.locator("#overview").scroll_into_view_if_needed()
+        box = page.locator("#overview").bounding_box()
+        assert box is not None
+        page.evaluate(f"window.frames_ = ({FRAMES})({seconds})")
+        ends = time.perf_counter() + seconds
+        page.mouse.move(box["x"] + 200, box["y"] + 50)
+        page.mouse.down()
+        while time.perf_counter() < ends:
+            for part in range(20):
+                page.mouse.move(box["x"] + 220 + part * 40, box["y"] + 50)
+                time.sleep(0.02)
+        page.mouse.up()
+        rows.append(told("the window is dragged", page.evaluate("() => window.frames_")))
+        version = browser.version
+        browser.close()
+    return version, drawn, rows
+
+
+def frames(sizes: list[tuple[int, int]], seconds: float) -> None:
+    """Frames for streams of some sizes."""
+    rows, notes, version = list[list[Cell]](), list[str](), ""
+    for slots, bins in sizes:
+        with tempfile.TemporaryDirectory() as name, serving(Path(name), bins, slots) as (_, now, url, token):
+            slowest = max(pictures(url, token))
+            version, drawn, found = used(now, url, token, seconds)
+        label = f"{slots:,} slots of {bins:,} values"
+        rows += [[f"{label}: {row[0]}", *row[1:]] for row in found]
+        notes.append(
+            f"{label}: first bars {drawn:.1f} s after the address was opened; the slowest of five answers of the "
+            f"service took {slowest / 1000:.1f} s."
+        )
+    record(
+        "page-frames",
+        parts=("service",),
+        about=f"Chromium {version}, a window of 1280 × 900; {seconds:g} s each.",
+        columns=["", "ms a frame, median", "95 %", "longest", "frames"],
+        rows=rows,
+        notes=notes,
     )
+
+
+def report(sizes: list[tuple[int, int]]) -> None:
+    """Reports of streams of some sizes."""
+    rows, rng = list[list[Cell]](), np.random.default_rng(1)  # benchmark data, no privacy noise
+    for slots, bins in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            store, page = Path(name) / "visits.db", Path(name) / "visits.html"
+            domain = dpi.Categories([f"value {number:05d}" for number in range(bins)], other=None)
+            with dpi.Stream(domain=domain, epsilon=1, slot="1h", start="2026-01-01", store=store) as stream:
+                for _ in range(slots):
+                    values = [f"value {number:05d}" for number in rng.integers(0, bins, 2000)]
+                    stream.release(rng.integers(0, 5000, 2000), values)
+            command = [sys.executable, "-c", REPORT, str(store), str(page)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            seconds, memory = json.loads(done.stdout.splitlines()[-1])
+            rows.append([f"{slots:,} slots of {bins:,} values", page.stat().st_size / 1e6, seconds, memory])
+    record("page-report", parts=("release", "cli"), columns=["", "MB", "processor s", "MiB at most"], rows=rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--slots", type=int, default=100_000)
-    parser.add_argument("--bins", type=int, default=10)
+    parser.add_argument("section", choices=("frames", "report"))
+    parser.add_argument("--sizes")
     parser.add_argument("--seconds", type=float, default=5.0)
     given = parser.parse_args()
-    from playwright.sync_api import sync_playwright
-
-    with tempfile.TemporaryDirectory() as name, serving(Path(name), given.bins, given.slots) as (_, now, url, token):
-        client = httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=120)
-        changes = f"picture?beside={client.get('/v1/streams/visits').json()['newest'] - 1}&k=10"
-        for path in ("picture?k=24", "series?k=24&code=0&code=1", "series?first=0&k=24", changes, "alerts"):
-            times, size = [], 0
-            for _ in range(3):
-                began = time.perf_counter()
-                answer = client.get(f"/v1/streams/visits/{path}").raise_for_status()
-                times.append(1000 * (time.perf_counter() - began))
-                size = len(answer.content)
-            print(f"{path:28} {min(times):7.0f} ms best, {times[0]:7.0f} ms first, {size:8,} bytes", flush=True)
-        with sync_playwright() as started:
-            browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-            page = browser.new_page(viewport={"width": 1280, "height": 900})
-            began = time.perf_counter()
-            page.goto(f"{url}/#token={token}&window=0")
-            page.wait_for_selector("#bars tbody tr", timeout=60_000)
-            print(f"drawn {1000 * (time.perf_counter() - began):.0f} ms after the address was opened")
-            print("nothing happens:   ", said(page.evaluate(FRAMES, given.seconds)))
-            stop = threading.Event()
-
-            def slots_pass() -> None:
-                while not stop.wait(1.0):
-                    now[0] += 1_000_000
-
-            passing = threading.Thread(target=slots_pass)
-            passing.start()
-            print("a slot each second:", said(page.evaluate(FRAMES, given.seconds)))
-            stop.set()
-            passing.join()
-            page.evaluate(f"window.frames_ = ({FRAMES})({given.seconds})")
-            box = page.locator("#heat").bounding_box()
-            assert box is not None
-            ends = time.perf_counter() + given.seconds
-            while time.perf_counter() < ends:
-                for part in range(20):
-                    page.mouse.move(box["x"] + 160 + part * 50, box["y"] + 30 + part * 5)
-            print("pointer on the map:", said(page.evaluate("() => window.frames_")))
-            page.locator("#overview").scroll_into_view_if_needed()
-            box = page.locator("#overview").bounding_box()
-            assert box is not None
-            page.evaluate(f"window.frames_ = ({FRAMES})({given.seconds})")
-            ends = time.perf_counter() + given.seconds
-            page.mouse.move(box["x"] + 200, box["y"] + 50)
-            page.mouse.down()
-            while time.perf_counter() < ends:
-                for part in range(20):
-                    page.mouse.move(box["x"] + 220 + part * 40, box["y"] + 50)
-                    time.sleep(0.02)
-            page.mouse.up()
-            print("brush is dragged:  ", said(page.evaluate("() => window.frames_")))
-            browser.close()
+    usual = {"frames": "100000x10,512x10000", "report": "336x10,700x50,2000x1000"}
+    pairs = [tuple(map(int, size.split("x"))) for size in (given.sizes or usual[given.section]).split(",")]
+    sizes = [(slots, bins) for slots, bins in pairs]
+    frames(sizes, given.seconds) if given.section == "frames" else report(sizes)
 
 
 if __name__ == "__main__":

@@ -1,118 +1,219 @@
 """The service under load: what a second process on the same machine can send it, and what comes of it.
 
-    python benchmarks/service.py                 about 15 minutes: two minutes of load by Arrow and by NDJSON
-    python benchmarks/service.py --quick         about 6 minutes
-    python benchmarks/service.py --rows arrow,curve --seconds 600 …
+    python benchmarks/service.py load        seven minutes: batches as fast as they are answered, by way of sending
+    python benchmarks/service.py flood       ten minutes of that by Arrow: memory and delay by the minute
+    python benchmarks/service.py delay       200,000 events a second by Arrow: how late releases are seen
+    python benchmarks/service.py readers     5,000 readers who follow by server-sent events, while batches come
+    python benchmarks/service.py closing     how long slots take to close, and to be seen, with more and more users
+    python benchmarks/service.py kills       kill -9 under load, twenty times
 
-Each row starts a server of its own and sends batches as fast as they are answered, over three connections:
+Each starts servers of its own, and sends over three connections. Load has the service with SQLite and PostgreSQL, and
+beside it the same framework without privacy: it discards what it has decoded, or writes plain rows. Loads of the
+service check that every acknowledged event is in exactly one closed slot (`serving/load.py`), and raise if one is not.
 
-    arrow, ndjson, postgres         the service (SQLite, SQLite, PostgreSQL)
-    bare, bare-ndjson               the same framework: it decodes, and discards
-    insert, copy                    the same framework, with plain rows into SQLite, or COPY into PostgreSQL: no privacy
-    curve                           how long slots take to close, and to be seen, with more and more users
-    readers                         500 readers who follow, while batches come
-    kills                           kill -9 under load, twenty times
-
-It prints Markdown. Rows of the service check that every acknowledged event is in exactly one closed slot
-(`serving/load.py`), and raise if one is not. Events per CPU-second are those of the server's process; on a machine that
-does other things as well, they say more than those per second.
+A release is seen `delay` after its slot has closed, or at the next whole number of delays if it was not ready: a
+quarter of a second in `flood`, `delay` and `readers`, and one second, the default, in the others. Delays are measured
+by a reader from the moment at which the slot closes. `--seconds` is how long batches are sent.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import resource
-import sys
 import time
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
 import httpx
 import numpy as np
 import polars as pl
 
-from serving.load import Follower, Load, Senders, checked
+from measure import AT_MOST, SLOT, Cell, record
+from serving.load import BATCH, Follower, Load, Senders, checked
 from serving.server import PRIVATE, Server, running
 
-ROWS = ("arrow", "ndjson", "postgres", "bare", "bare-ndjson", "insert", "copy", "curve", "readers", "kills")
-LONG = ("arrow", "ndjson")
-"""Rows that take the whole time; others a quarter of it."""
-NAMES = {
-    "arrow": "service, Arrow, SQLite", "ndjson": "service, NDJSON, SQLite", "postgres": "service, Arrow, PostgreSQL",
-    "bare": "bare framework, Arrow: decodes and discards", "bare-ndjson": "bare framework, NDJSON",
-    "insert": "framework with plain rows into SQLite, Arrow", "copy": "framework with COPY into PostgreSQL, Arrow",
+PARTS = (*SLOT, "service")
+WAYS = {
+    "arrow": "Arrow, SQLite", "ndjson": "NDJSON, SQLite", "postgres": "Arrow, PostgreSQL",
+    "bare": "for comparison: framework alone, Arrow, discards events",
+    "insert": "for comparison: framework, Arrow, plain rows into SQLite",
 }  # fmt: skip
-STAGES = ("decoding", "admission", "keeping", "ledger", "mechanism", "store")
-READERS = 500
+SECONDS = {"load": 60.0, "flood": 600.0, "delay": 120.0, "readers": 120.0}
+QUICK_DELAY, RATE, MOST = "250ms", 200_000, 1.0
+"""The goal: at this rate every release is seen within a second."""
+PAIR = "median / worst"
 
 
 @dataclass
-class Report:
-    """Rows of Markdown tables, by table."""
+class Sent:
+    """What a load has come to."""
 
-    rows: dict[str, list[str]] = field(default_factory=dict)
+    senders: Senders
+    wall: float
+    sizes: list[tuple[float, float]]
+    """Moments on the clock, and MiB of the server then."""
+    delays: dict[int, float]
+    """Seconds after closing, by slot."""
+    slots: int | None
+    """That hold just what was acknowledged."""
 
-    def add(self, head: str, *cells: str) -> None:
-        """A row of the table with this head."""
-        self.rows.setdefault(head, []).append(f"| {' | '.join(cells)} |")
-        print(self.rows[head][-1], file=sys.stderr, flush=True)
+    @property
+    def rate(self) -> int:
+        """Events acknowledged in a second."""
+        return round(self.senders.events / self.wall)
 
-    def print(self) -> None:
-        """All tables."""
-        for head, rows in self.rows.items():
-            print(f"\n|{head}|\n|{'---|' + '---:|' * head.count('|')}", *rows, sep="\n")
-
-
-def loaded(name: str, arguments: argparse.Namespace, report: Report) -> None:
-    """One row of load."""
-    kind = {"arrow": "sqlite", "ndjson": "sqlite"}.get(name, name.removesuffix("-ndjson"))
-    load = Load(arguments.users, arguments.bins, "ndjson" if name.endswith("ndjson") else "arrow")
-    seconds = arguments.seconds if name in LONG else max(10.0, arguments.seconds / 4)
-    with running(kind, arguments) as server:
-        follower = Follower(server) if kind in PRIVATE else None
-        before, began = server.cpu(), time.monotonic()
-        senders = Senders(server, load, seconds)
-        while senders.sending:
-            server.sizes.append(server.memory())
-            time.sleep(0.5)
-        wall, cpu = time.monotonic() - began, server.cpu() - before
-        exact, seen, metrics = "–", "–", dict[str, float]()
-        if follower is not None:
-            server.until_seen(senders.last_slot())
-            slots, metrics = checked(senders), server.metrics()
-            exact, seen = f"{slots} of {slots}", _seen(list(follower.delays.values()))
-    quarter = max(1, len(server.sizes) // 4)
-    report.add(
-        " | events/s | per CPU-second | answers, p50 and p99 | memory, 2nd and last quarter | slots that hold just "
-        "what was acknowledged | seen after closing, p50 and worst ",
-        NAMES[name], f"{senders.events / wall:,.0f}", f"{senders.events / cpu:,.0f}",
-        f"{np.median(senders.waits):.2f} s, {np.quantile(senders.waits, 0.99):.2f} s",
-        f"{np.mean(server.sizes[quarter : 2 * quarter]):.0f} → {np.mean(server.sizes[-quarter:]):.0f} MiB", exact, seen,
-    )  # fmt: skip
-    if kind in PRIVATE:
-        _shares(name, metrics, report)
+    @property
+    def seen(self) -> Cell:
+        """The median and the worst delay."""
+        return _seen(list(self.delays.values()))
 
 
-def _seen(delays: list[float]) -> str:
-    return f"{np.median(delays):.2f} s, {max(delays):.2f} s" if delays else "none"
+def _seen(delays: list[float]) -> Cell:
+    return [median(delays), max(delays)] if delays else None
 
 
-def _shares(name: str, found: dict[str, float], report: Report) -> None:
-    """Where the server's time went, by stage."""
-    seconds = [found.get(f'dpi_stage_seconds_total{{stage="{stage}"}}', 0.0) for stage in STAGES]
-    cells = [f"{part / sum(seconds):.0%}" for part in seconds]
-    report.add(
-        " share of time | parsing | admission | keeping | closing: events to accounts | closing: mechanism | closing: "
-        "store ",
-        NAMES[name], *cells,
-    )  # fmt: skip
+def sent(server: Server, load: Load, seconds: float, rate: float | None = None) -> Sent:
+    """Send to a server, and check what it has."""
+    private = server.options["kind"] in PRIVATE
+    follower = Follower(server) if private else None
+    began, sizes = time.monotonic(), list[tuple[float, float]]()
+    senders = Senders(server, load, seconds, rate)
+    while senders.sending:
+        sizes.append((time.time(), server.memory()))
+        time.sleep(0.5)
+    wall, slots = time.monotonic() - began, None
+    if private:
+        server.until_seen(senders.last_slot())
+        slots = checked(senders)
+    return Sent(senders, wall, sizes, dict(follower.delays) if follower else {}, slots)
 
 
-def curve(arguments: argparse.Namespace, report: Report) -> None:
+def load(arguments: argparse.Namespace) -> None:
+    """Every way of sending, as fast as it is answered."""
+    rows, held = list[list[Cell]](), 0
+    for way, name in WAYS.items():
+        kind = {"arrow": "sqlite", "ndjson": "sqlite"}.get(way, way)
+        with running(kind, arguments) as server:
+            made = Load(arguments.users, arguments.bins, "ndjson" if way == "ndjson" else "arrow")
+            found = sent(server, made, arguments.seconds)
+        held += found.slots or 0
+        quarter, waits = max(1, len(found.sizes) // 4), found.senders.waits
+        sizes = [size for _, size in found.sizes]
+        answers: Cell = [float(np.median(waits)), float(np.quantile(waits, 0.99))]
+        memory: Cell = [float(np.mean(sizes[quarter : 2 * quarter])), float(np.mean(sizes[-quarter:]))]
+        rows.append([name, found.rate, answers, memory, found.seen])
+        print(rows[-1], flush=True)
+    record(
+        "service-load",
+        parts=PARTS,
+        about=f"{_setting(arguments)}; {arguments.seconds:g} s each, as fast as batches are answered.",
+        columns=["", "events/s", "answer s, median / 99 %", "MiB, 2nd / last quarter", f"seen after closing s, {PAIR}"],
+        rows=rows,
+        notes=[f"All {held} slots of the service held just the acknowledged events."],
+    )
+
+
+def _setting(arguments: argparse.Namespace) -> str:
+    return f"Slots of {arguments.slot} s, {arguments.bins:,} values, {arguments.users:,} users"
+
+
+def flood(arguments: argparse.Namespace) -> None:
+    """Memory and delay by the minute."""
+    with running("sqlite", arguments, delay=QUICK_DELAY) as server:
+        began = time.time()
+        found = sent(server, Load(arguments.users, arguments.bins, "arrow"), arguments.seconds)
+        closings = {slot: server.closing(slot) for slot in found.delays}
+    minutes = [began + 60 * number for number in range(round(arguments.seconds / 60) + 1)]
+    rows, moments = list[list[Cell]](), [answered / 1e6 for _, _, answered in found.senders.acknowledged]
+    for number, (first, end) in enumerate(pairwise(minutes), 1):
+        events = sum(first <= moment < end for moment in moments) * BATCH["arrow"]
+        sizes = [size for moment, size in found.sizes if first <= moment < end]
+        delays = [delay for slot, delay in found.delays.items() if first <= closings[slot] < end]
+        rows.append([number, round(events / 60), max(sizes, default=None), _seen(delays)])
+    record(
+        "service-flood",
+        parts=PARTS,
+        about=f"{_setting(arguments)}; Arrow and SQLite, as fast as batches are answered.",
+        columns=["minute", "events/s", "most MiB", f"seen after closing s, {PAIR}"],
+        rows=rows,
+        notes=[f"All {found.slots} slots held just the acknowledged events."],
+    )
+
+
+def delay(arguments: argparse.Namespace) -> None:
+    """How late releases are seen at a rate that the service keeps up with."""
+    with running("sqlite", arguments, delay=QUICK_DELAY) as server:
+        found = sent(server, Load(arguments.users, arguments.bins, "arrow"), arguments.seconds, RATE)
+    sizes, late = [size for _, size in found.sizes], list(found.delays.values())
+    record(
+        "service-delay",
+        parts=PARTS,
+        about=f"{_setting(arguments)}; {RATE:,} events/s by Arrow, SQLite, `delay` of {QUICK_DELAY}.",
+        columns=["events/s", "most MiB", "slots", "seen after closing s, median", "worst"],
+        rows=[[found.rate, max(sizes), len(late), median(late), max(late)]],
+        notes=[f"All {found.slots} slots held just the acknowledged events."],
+        goals=[
+            (f"seen after closing at {RATE:,} events/s, median s:", median(late), AT_MOST, MOST),
+            (f"seen after closing at {RATE:,} events/s, worst s:", max(late), AT_MOST, MOST),
+        ],
+    )
+
+
+def readers(arguments: argparse.Namespace) -> None:
+    """Many readers who follow, while batches come."""
+    number, more = arguments.readers, {"delay": QUICK_DELAY, "connections": arguments.readers + 100}
+    with running("sqlite", arguments, **more) as server:
+        delays: list[list[float]] = [[] for _ in range(number)]
+        ready = asyncio.Semaphore(200)  # connections that are being made
+
+        async def follow(index: int) -> None:
+            async with ready:
+                reader, writer = await asyncio.open_connection("127.0.0.1", int(str(server.options["port"])))
+                lines = ["GET /v1/streams/visits/follow HTTP/1.1", "host: x", f"authorization: {_token(server)}"]
+                writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+                await reader.readuntil(b"\r\n\r\n")
+            try:
+                while line := await reader.readline():
+                    if line.startswith(b"id: "):
+                        delays[index].append(time.time() - server.closing(int(line[4:])))
+            finally:
+                writer.close()
+
+        async def all_() -> None:
+            tasks = [asyncio.create_task(follow(index)) for index in range(number)]
+            await asyncio.sleep(arguments.seconds)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        made = Load(arguments.users, arguments.bins, "arrow")
+        senders = Senders(server, made, arguments.seconds, RATE)
+        asyncio.run(all_())
+        senders.join()
+        memory = server.memory()
+    seen, counts = [each for own in delays for each in own], [len(own) for own in delays]
+    record(
+        "service-readers",
+        parts=PARTS,
+        about=f"{_setting(arguments)}; SQLite, `delay` of {QUICK_DELAY}, readers in one other process.",
+        columns=["readers", "slots that each saw", "seen after closing s, median / worst", "events/s beside", "MiB"],
+        rows=[
+            [number, f"{min(counts)} to {max(counts)}", _seen(seen), round(senders.events / arguments.seconds), memory]
+        ],
+    )
+
+
+def _token(server: Server) -> str:
+    return server.headers["authorization"]
+
+
+def closing(arguments: argparse.Namespace) -> None:
     """How long a slot takes to close, and to be seen, by the number of its users."""
-    for users in (100_000, 1_000_000) if arguments.quick else (100_000, 300_000, 1_000_000):
+    rows = list[list[Cell]]()
+    for users in map(int, arguments.sizes.split(",")):
         with running("sqlite", arguments, lateness=1) as server:
             frame = pl.DataFrame({
                 "user": [f"user{number:07d}" for number in range(users)],
@@ -132,60 +233,23 @@ def curve(arguments: argparse.Namespace, report: Report) -> None:
                         client.post(path, params=where, content=body).raise_for_status()
                     server.until_seen(slots[-1])
                     took.append(server.metrics()['dpi_closing_seconds_sum{stream="visits"}'])
-            delays = [follower.delays.get(slot, float("nan")) for slot in slots]
-        report.add(
-            " active users in a slot | a first slot closes in | another one in | seen after closing ",
-            f"{users:,}", f"{took[1]:.2f} s", f"{took[2] - took[1]:.2f} s", f"{delays[0]:.2f} s, {delays[1]:.2f} s",
-        )  # fmt: skip
+            seen = [follower.delays.get(slot, float("nan")) for slot in slots]
+        rows.append([users, took[1], took[2] - took[1], seen])
+    record(
+        "service-closing",
+        parts=PARTS,
+        about=f"Slots of {arguments.slot} s, {arguments.bins:,} values, SQLite, no other load, `delay` of 1 s.",
+        columns=["users in a slot", "first closes in s", "second closes in s", "seen after closing s, first / second"],
+        rows=rows,
+    )
 
 
-def readers(arguments: argparse.Namespace, report: Report) -> None:
-    """Many readers who follow, while batches come."""
-    load, seconds = Load(arguments.users, arguments.bins, "arrow"), max(45.0, arguments.seconds / 2)
-    with running("sqlite", arguments, lateness=1) as server:
-        delays: list[list[float]] = [[] for _ in range(READERS)]
-
-        async def follow(index: int) -> None:
-            reader, writer = await asyncio.open_connection("127.0.0.1", int(str(server.options["port"])))
-            lines = ["GET /v1/streams/visits/follow HTTP/1.1", "host: x", f"authorization: {_token(server)}"]
-            writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
-            try:
-                while line := await reader.readline():
-                    if line.startswith(b"id: "):
-                        delays[index].append(time.time() - server.closing(int(line[4:])))
-            finally:
-                writer.close()
-
-        async def all_() -> None:
-            tasks = [asyncio.create_task(follow(index)) for index in range(READERS)]
-            await asyncio.sleep(seconds)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-        senders = Senders(server, load, seconds)
-        asyncio.run(all_())
-        senders.join()
-    seen, counts = [each for own in delays for each in own], {len(own) for own in delays}
-    report.add(
-        " readers who follow | slots that each has seen | seen after closing, p50, p99 and worst | events/s beside it ",
-        f"{READERS}", f"{min(counts)} to {max(counts)}",
-        f"{np.median(seen):.2f} s, {np.quantile(seen, 0.99):.2f} s, {max(seen):.2f} s",
-        f"{senders.events / seconds:,.0f}",
-    )  # fmt: skip
-
-
-def _token(server: Server) -> str:
-    return server.headers["authorization"]
-
-
-def kills(arguments: argparse.Namespace, report: Report) -> None:
+def kills(arguments: argparse.Namespace) -> None:
     """Kill -9 under load: each acknowledged event is in exactly one slot, and nothing is released twice."""
-    times = 5 if arguments.quick else 20
-    load = Load(2_000, arguments.bins, "arrow")
+    made = Load(2_000, arguments.bins, "arrow")
     with running("sqlite", arguments, slot=2, lateness=30) as server:  # a batch that waits for a restart is in time
-        senders, rng = Senders(server, load, 3600), np.random.default_rng(2)
-        for _ in range(times):
+        senders, rng = Senders(server, made, 3600), np.random.default_rng(2)
+        for _ in range(arguments.times):
             time.sleep(float(rng.uniform(0.3, 2.0)))
             server.process.kill()
             server.process.wait()
@@ -195,46 +259,35 @@ def kills(arguments: argparse.Namespace, report: Report) -> None:
         senders.join()
         server.until_seen(senders.last_slot())
         slots = checked(senders)
-    report.add(
-        " kill -9 under load | batches acknowledged | sent again | slots that hold just what was acknowledged | lost, "
-        "or released twice ",
-        f"{times} times", f"{len(senders.acknowledged):,}", f"{senders.again:,}", f"{slots} of {slots}", "none",
-    )  # fmt: skip
+    record(
+        "service-kills",
+        parts=PARTS,
+        columns=["kill -9", "batches acknowledged", "sent again", "slots with just these", "lost, or released twice"],
+        rows=[[arguments.times, len(senders.acknowledged), senders.again, f"{slots} of {slots}", 0]],
+    )
+
+
+SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "load": load, "flood": flood, "delay": delay, "readers": readers, "closing": closing, "kills": kills,
+}  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("section", choices=SECTIONS)
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--slot", type=int, default=10)
     parser.add_argument("--bins", type=int, default=10_000)
     parser.add_argument("--users", type=int, default=100_000)
+    parser.add_argument("--readers", type=int, default=5_000)
+    parser.add_argument("--sizes", default="100000,300000,1000000", help="users in a slot, for `closing`")
+    parser.add_argument("--times", type=int, default=20, help="for `kills`")
     parser.add_argument("--postgres", default="postgresql:///postgres")
-    parser.add_argument("--rows", default=",".join(ROWS))
     arguments = parser.parse_args()
-    arguments.seconds = arguments.seconds or (40.0 if arguments.quick else 120.0)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    asked, report = arguments.rows.split(","), Report()
-    if {"postgres", "copy"} & set(asked) and not _reached(arguments.postgres):
-        asked = [name for name in asked if name not in ("postgres", "copy")]
-        print(f"no PostgreSQL at {arguments.postgres}: two rows are left out; name one with --postgres.")
-    special = {"curve": curve, "readers": readers, "kills": kills}
-    began = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}"
-    for name in asked:
-        special[name](arguments, report) if name in special else loaded(name, arguments, report)
-    print(f"{began}; slots of {arguments.slot} s, {arguments.bins:,} bins, {arguments.users:,} users, "
-          f"{arguments.seconds:.0f} s of load")  # fmt: skip
-    report.print()
-
-
-def _reached(url: str) -> bool:
-    import psycopg
-
-    try:
-        psycopg.connect(url, connect_timeout=5).close()
-    except psycopg.Error:
-        return False
-    return True
+    arguments.seconds = arguments.seconds or SECONDS.get(arguments.section)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    SECTIONS[arguments.section](arguments)
 
 
 if __name__ == "__main__":

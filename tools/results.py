@@ -272,8 +272,9 @@ def _scripts(script: Path) -> list[Path]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             named = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             named += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            beside = {script.parent / f"{each.split('.')[0]}.py" for each in named}
-            waiting += [each for each in beside - found if each.exists()]
+            for beside in {script.parent / each.split(".")[0] for each in named}:
+                files = {beside.with_suffix(".py"), *beside.glob("*.py")}
+                waiting += [each for each in files - found if each.exists()]
     return sorted(found)
 
 

@@ -22,12 +22,9 @@ from starlette.routing import Route
 
 import dpi
 from dpi.service._batch_reader import read_batch
-from dpi.service._metrics import Metrics
 from dpi.service.config import Config
 from dpi.service.running import serve
 from dpi.settings.streams import StreamSettings
-from dpi.store.sql import SQLStore
-from dpi.stream import driver
 
 
 def service(options: dict[str, Any]) -> None:
@@ -38,46 +35,19 @@ def service(options: dict[str, Any]) -> None:
         lateness=f"{options['lateness']}s", per_slot="1024", period=1,
     )  # fmt: skip
     folder = Path(options["folder"])
-    timed()
     serve(
         Config(
             store=options["store"],
-            key_file=folder / "key", tokens=Path(options["tokens"]), port=options["port"], delay="1s",
-            body=64 << 20, streams={"visits": stream},
+            key_file=folder / "key", tokens=Path(options["tokens"]), port=options["port"], delay=options["delay"],
+            connections=options["connections"], body=64 << 20, streams={"visits": stream},
         )
     )  # fmt: skip
-
-
-def timed() -> None:
-    """Have the operator's metrics tell the stages of closing a slot apart."""
-    made: list[Metrics] = []
-    begin = Metrics.__init__
-
-    def noted(self: Metrics) -> None:
-        begin(self)
-        made.append(self)
-
-    def wrapped(owner: Any, name: str, stage: str) -> None:
-        do = getattr(owner, name)
-
-        def work(*given: Any, **named: Any) -> Any:
-            with made[-1].stage(stage):
-                return do(*given, **named)
-
-        setattr(owner, name, work)
-
-    Metrics.__init__ = noted  # type: ignore[method-assign]
-    wrapped(driver, "weigh", "ledger")
-    wrapped(driver, "measure", "mechanism")
-    wrapped(driver, "release_slot", "mechanism")
-    for name in ("events", "pay", "publish"):
-        wrapped(SQLStore, name, "store")
 
 
 def plain(options: dict[str, Any]) -> None:
     """The framework by itself: it decodes, and discards or inserts."""
     domain = dpi.Categories(["v0"], other=None)
-    insert = {"insert": _sqlite, "copy": _postgres, "bare": _nowhere}[options["kind"]](options)
+    insert = {"insert": _sqlite, "bare": _nowhere}[options["kind"]](options)
 
     def work(body: bytes, kind: str) -> None:
         events = read_batch(body, kind, "us", domain)
@@ -114,29 +84,6 @@ def _sqlite(options: dict[str, Any]) -> Insert:
     def insert(frame: pl.DataFrame) -> None:
         with turn, database:
             database.executemany("INSERT INTO events VALUES (?, ?, ?)", frame.rows())
-
-    return insert
-
-
-def _postgres(options: dict[str, Any]) -> Insert:
-    import threading
-
-    import psycopg
-
-    turn = threading.Lock()
-    connection = psycopg.connect(options["postgres"].partition("?")[0])
-    schema = options["schema"]
-    connection.execute(f'CREATE SCHEMA "{schema}"')
-    connection.execute(f'CREATE TABLE "{schema}".events ("user" TEXT, time BIGINT, value TEXT)')
-    connection.commit()
-
-    def insert(frame: pl.DataFrame) -> None:
-        with (
-            turn,
-            connection.transaction(),
-            connection.cursor().copy(f'COPY "{schema}".events FROM STDIN (FORMAT csv)'.encode()) as copy,
-        ):
-            copy.write(frame.write_csv(include_header=False))
 
     return insert
 

@@ -75,10 +75,16 @@ class Load:
 
 
 class Senders:
-    """Sends batches over a few connections until a moment, each again until it is acknowledged."""
+    """Sends batches over a few connections until a moment, each again until it is acknowledged.
 
-    def __init__(self, server: Server, load: Load, seconds: float) -> None:
-        self.server, self.load, self.until = server, load, time.monotonic() + seconds
+    They are sent as fast as they are answered, or at a rate of events a second: a connection that is behind sends at
+    once until it has caught up.
+    """
+
+    def __init__(self, server: Server, load: Load, seconds: float, rate: float | None = None) -> None:
+        self.server, self.load, self.began = server, load, time.monotonic()
+        self.until = self.began + seconds
+        self.step = 0.0 if rate is None else CONNECTIONS * BATCH[load.kind] / rate
         self.acknowledged: list[tuple[int, int, int]] = []
         """Of each batch: the moment of its events, its number, and the moment of its answer."""
         self.waits: list[float] = []
@@ -122,6 +128,8 @@ class Senders:
                     self.acknowledged.append((now, number, time.time_ns() // 1000))
                     self.waits.append(time.monotonic() - began)
                 sequence += 1
+                due = self.began + self.step * (sequence + producer / CONNECTIONS)
+                time.sleep(max(0.0, min(due, self.until) - time.monotonic()))
 
     def _post(self, client: httpx.Client, body: bytes, where: dict[str, str]) -> bool:
         try:

@@ -98,7 +98,7 @@ def running(kind: str, arguments: argparse.Namespace, **more: object) -> Iterato
         mark = "&" if "?" in str(arguments.postgres) else "?"
         options: dict[str, object] = {
             "kind": kind, "folder": folder, "tokens": str(tokens.path), "bins": arguments.bins, "lateness": 10,
-            "slot": arguments.slot, "port": _port(), "schema": schema,
+            "slot": arguments.slot, "port": _port(), "delay": "1s", "connections": 800,
             "postgres": f"{arguments.postgres}{mark}schema={schema}",
         } | more  # fmt: skip
         slot = int(str(options["slot"]))
@@ -112,7 +112,7 @@ def running(kind: str, arguments: argparse.Namespace, **more: object) -> Iterato
             if server.process.poll() is None:
                 server.process.send_signal(signal.SIGTERM)
                 server.process.wait(60)
-            if kind in ("postgres", "copy"):
+            if kind == "postgres":
                 _drop(arguments.postgres, schema)
 
 

@@ -28,8 +28,16 @@ CONVERTED: dict[str, set[str]] = {
         "1 is proportional, 0 not at all",
     },
     "apps#How good they are": {"ε = 2", "100 %", "COVID-19", "90 %", "5 %", "200"},
-    "benchmarks": set(),
-    "capacity#The manifest of a billion accounts": {"500"},
+    "capacity": {
+        "20,000", "200,000", "800", "500",  # what is measured, and options
+        "60", "16.7 ms",  # of a screen
+        "0.7", "74", "106",  # of the layout of accounts
+    },
+    "limits": {
+        "50", "36 bytes", "16 MiB", "131,072", "800", "32",  # what is measured, the layout, options
+        "2⁻⁴⁰", "1024", "10", "1 s", "1,024", "1,000,000", "20,000", "16 texts",  # limits
+    },
+    "spark#Costs": set(),
     "compare": {
         "ε = 1", "ε = 0.1, 1 and 10", "L1", "100", "0, 5 % and 100 %", "5 %",
         "cap of 1", "cap of 10", "Cap 10", "cap 10", "seed 0", "101", "51", "104",
@@ -41,6 +49,8 @@ CONVERTED: dict[str, set[str]] = {
 }  # fmt: skip
 """Pages of evidence, or sections, whose figures are all included, and digits of their own words: settings alone."""
 PICTURES = {"performance": 3}
+NARROW = ("performance", "capacity", "limits", "spark")
+"""Pages whose tables a reader takes in at a glance: six columns and fifteen rows at most."""
 
 
 def text_of(place: str) -> str:
@@ -84,6 +94,13 @@ def test_what_a_page_includes_is_there(page):
     assert directive.included(text) == tables
     told = expanded.count("Measured by `") + expanded.count("**Not measured yet**: `")
     assert told == len(directive.FENCE.findall(text))
+
+
+@pytest.mark.parametrize("page", NARROW)
+def test_tables_are_small(page):
+    """Six columns and fifteen rows at most."""
+    tables = re.findall(r"(?:^\|.*\n)+", directive.expand(PAGES[page]), flags=re.MULTILINE)
+    assert [table for table in tables if table.count("\n") > 17 or table.partition("\n")[0].count("|") > 7] == []
 
 
 @pytest.mark.parametrize("name", results.names())
