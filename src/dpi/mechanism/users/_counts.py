@@ -1,8 +1,12 @@
 """How many users are in a bin, from one noisy sum: the posterior of a whole number.
 
 A bin's number of users c is Poisson around a level that is known as a gamma law: negative binomial with mean m and
-variance m + v. Everybody pays e, so the sum is e·c plus Laplace noise of scale one. The posterior of c is a finite sum,
-exact but for a tail beyond `MOST` users; where a bin may hold more, a normal law serves (`laplace_gauss`).
+variance m + v. Everybody pays e, so the sum y is e·c plus Laplace noise of scale one, and the posterior of c is
+proportional to P(c)·exp(-|y - e·c|). Numbers of c with e·c > y have a closed form: weights P(c)·exp(-e·c) are those of
+another negative binomial law. So moments of the posterior are those of that law, without the difference
+P(c)·(exp(-e·c) - exp(e·c - 2·y)) for each c up to y/e: none, where y is negative. Where y is so large that this
+difference is all (`NEAR`), terms are summed directly, up to `MOST`; where a bin may hold more, a normal law serves
+(`laplace_gauss`).
 
 Sees sums after noise; no histogram, no user.
 """
@@ -17,11 +21,18 @@ from dpi.mechanism.base import Floats
 MOST = 48
 """Numbers of users that are told apart; beyond them a normal law is as good. Source: by calculation
 (tests/mechanism/users/test_counts.py)."""
+NEAR = 8.0
+"""Up to this sum a difference of terms keeps nine digits: it is e^-2·sum of them. Source: by calculation."""
 FAINT = 0.25
 """Below this payment a user does not stand out from noise of scale one, and numbers need not be whole. Source: by
 calculation (tests/mechanism/users/test_counts.py)."""
+BLOCK = 1 << 10
+"""Bins whose terms are in memory at a time. Source: by calculation; they fit in a cache."""
 REACH = 6.0
 """A bin may hold its mean and so many deviations. Source: by calculation; a normal law has 10⁻⁹ beyond."""
+
+_NUMBERS: Floats = np.arange(float(MOST))[:, None]
+_POWERS: Floats = _NUMBERS.T ** [[0], [1], [2]]
 
 
 def posterior(sums: Floats, payment: float, mean: Floats, doubt: Floats) -> tuple[Floats, Floats]:
@@ -34,24 +45,47 @@ def posterior(sums: Floats, payment: float, mean: Floats, doubt: Floats) -> tupl
     ([[1.96]], [[0.69]])
     """
     shape = np.clip(mean * mean / np.maximum(doubt, 1e-9 * mean * mean + 1e-12), 1e-3, 1e6)
-    mass = np.exp(-shape * np.log1p(mean / shape))
     ratio = mean / (mean + shape)
-    near = np.abs(sums - payment * np.clip(np.rint(sums / payment), 0, MOST - 1))
-    total, first, second = np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(mean)
-    high = float(np.max(mean + 4 * REACH * np.sqrt(mean + doubt), initial=0.0))
-    for users in range(min(int(max(high, float(sums.max()) / payment + 8 + 8 / payment)) + 2, MOST)):
-        likely = mass * np.exp(near - np.abs(sums - payment * users))
-        total += likely
-        likely *= users
-        first += likely
-        likely *= users
-        second += likely
-        mass = mass * ((users + shape) / (users + 1)) * ratio
+    odds = ratio * np.exp(-payment)
+    odds /= 1 - odds
+    moments = np.empty((3, *mean.shape))
+    moments[0] = np.exp(-shape * np.log1p(-np.expm1(-payment) * (mean / shape)))
+    moments[1] = moments[0] * shape * odds
+    moments[2] = moments[1] * (1 + (shape + 1) * odds)
+    moments = moments.reshape(3, -1)
+    every = np.stack([np.broadcast_to(sums, mean.shape), shape, ratio]).reshape(3, -1)
+    here, far = np.flatnonzero(every[0] > 0), np.flatnonzero(every[0] > NEAR)
+    y, shape, ratio = every[:, here]
+    mass = np.exp(shape * np.log1p(-ratio))
+    for users in range(int(NEAR / payment) + 1):
+        short = mass * (np.exp(-payment * users) - np.exp(payment * users - 2 * y))
+        for moment in moments:
+            moment[here] -= short
+            short *= users
+        on = (y > payment * (users + 1)) & (y <= NEAR)
+        if not on.any():
+            break
+        here, y, shape, ratio, mass = here[on], y[on], shape[on], ratio[on], mass[on]
+        mass *= ratio * ((users + shape) / (users + 1))
+    for at in range(0, far.size, BLOCK):
+        some = far[at : at + BLOCK]
+        moments[:, some] = _summed(payment, *every[:, some])
+    total, first, second = moments.reshape(3, *mean.shape)
     np.maximum(total, 1e-300, out=total)
     first /= total
     second /= total
     second -= first * first
     return first, second
+
+
+def _summed(payment: float, sums: Floats, shape: Floats, ratio: Floats) -> Floats:
+    """The moments, up to a factor, by terms."""
+    near = np.abs(sums - payment * np.clip(np.rint(sums / payment), 0, MOST - 1))
+    mass = np.empty((MOST, sums.size))
+    mass[0], mass[1:] = np.exp(shape * np.log1p(-ratio)), ratio * ((_NUMBERS[:-1] + shape) / _NUMBERS[1:])
+    likely = np.cumprod(mass, axis=0, out=mass)
+    likely *= np.exp(near - np.abs(sums - payment * _NUMBERS))
+    return np.asarray(_POWERS @ likely)
 
 
 def whole(sums: Floats, payment: float, mean: Floats, doubt: Floats) -> npt.NDArray[np.bool_]:
