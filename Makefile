@@ -78,7 +78,6 @@ peers: .venv/bench
 tables: .venv/bench
 	$(BIN)/python benchmarks/mechanism.py
 	$(BIN)/python benchmarks/published.py
-	$(BIN)/python benchmarks/utility.py
 
 # The site, and how long its pages and sentences are.
 docs: .venv/docs

@@ -1,10 +1,9 @@
 """How near the accumulative PDF is to the truth, for several ways to make it at the same price.
 
-    python benchmarks/accumulative.py [--streams drift.01,reshuffle] [--slots 10000] [--epsilon 0.05]
+    python benchmarks/accumulative.py [--streams drift.01,reshuffle] [--slots 1000] [--epsilon 0.05]
     python benchmarks/accumulative.py --ledgers [--slots 200]
 
-Truth is the user-weighted PDF of all slots so far. After 100, 1,000 and 10,000 slots: KL(truth ‖ accumulated) and the
-root of the mean squared error over bins, for
+Truth is the user-weighted PDF of all slots so far. After 100, 1,000 and 10,000 slots: KL(truth ‖ accumulated) for
 
 * `releases`: the mean of releases, each weighted by its estimated number of users;
 * `counts`: the sum of noisy counts, clipped at zero and normalised;
@@ -23,7 +22,6 @@ new, with a total of ε = 2 per user for ever, by `Ledger()`, by a ledger that i
 from __future__ import annotations
 
 import argparse
-import time
 import zlib
 from dataclasses import dataclass, field
 
@@ -40,10 +38,14 @@ from dpi.stream.accumulation import Accumulation, PrefixSums, PrefixTree
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets.generators import STREAMS, Floats
 from dpi_research.evaluation import divergence
+from measure import ESTIMATES, Cell, record
+from utility import STREAM_LABELS
 
 CHECKPOINTS = (100, 1_000, 10_000)
-LEDGER_CHECKPOINTS = (10, 50, 200, 1_000)
+LEDGER_CHECKPOINTS = (10, 200)
 ARITIES = range(3, 60, 2)
+SHARES = (0.0, 0.01, 0.05, 1.0)
+"""Of the users who are replaced in each slot."""
 
 
 @dataclass
@@ -100,87 +102,97 @@ def best_tree(slots: int) -> tuple[int, int, int]:
     return min(found)[1:]
 
 
-def report(name: str, slots: int, epsilon: str, seed: int) -> None:
+def play(name: str, slots: int, epsilon: str, seed: int) -> list[list[Cell]]:
+    """The rows of one stream."""
     mechanism, rng = Boosted(), np.random.default_rng([seed, zlib.crc32(name.encode())])
     whole = Branch(Epsilon.at_most(epsilon), UnsafeSeededSource(seed))
     half = Branch(Epsilon(whole.epsilon.units // 2), UnsafeSeededSource(seed + 1))
     half.tree = PrefixTree(half.epsilon.fraction).planted(bins(name), half.source)
     noise_rng = np.random.default_rng(seed)  # of the simulated tree
     truth: Floats | None = None
+    rows = list[list[Cell]]()
     for slot, (drawn, _) in enumerate(STREAMS[name].make(rng, slots)):
         counts = drawn.astype(np.float64)
         truth = counts if truth is None else truth + counts
         for branch in (whole, half):
             branch.add(mechanism, name, slot, counts)
         if slot + 1 in CHECKPOINTS:
-            print_row(name, slot + 1, truth, whole, half, noise_rng)
+            rows.append([f"{STREAM_LABELS[name]}; {slot + 1:,} slots", *row(slot + 1, truth, whole, half, noise_rng)])
+            print(*rows[-1], flush=True)
+    return rows
 
 
-def print_row(
-    name: str, slots: int, truth: Floats, whole: Branch, half: Branch, noise_rng: np.random.Generator
-) -> None:
+def row(slots: int, truth: Floats, whole: Branch, half: Branch, noise_rng: np.random.Generator) -> list[float]:
+    """The divergence of each way, and that of the slots' releases."""
     assert whole.sums is not None
     assert half.sums is not None
     assert half.tree is not None
     assert whole.counts is not None
-    arity, levels, used = best_tree(slots)
+    _, levels, used = best_tree(slots)
     scale = levels / float(half.epsilon)
     prefix = truth + noise_rng.laplace(0, scale, (used, truth.size)).sum(0)
-    ways = {
-        "releases": whole.sums.released / whole.sums.released.sum(),
-        "counts": as_pdf(whole.counts),
-        "both": whole.sums.pdf(),
-        "tree": half.sums.beside(half.tree.sums(), half.tree.variance, half.tree.nodes).pdf(),
-        "signed": half.sums.beside(prefix, 2 * used * scale**2, used).pdf(),
-    }
-    pdf = truth / truth.sum()
-    cells = [f"{name:10s} {slots:6d}"]
-    for way, found in ways.items():
-        error = float(np.sqrt(np.mean((found - pdf) ** 2)))
-        cells.append(f"{way} {divergence(pdf, found):.2e} {error:.1e}")
-    cells.append(f"arity {arity} levels {levels}")
-    cells.append(f"slots {np.mean(whole.divergences):.4f} {np.mean(half.divergences):.4f}")
-    print(" | ".join(cells), flush=True)
+    ways = [
+        whole.sums.released / whole.sums.released.sum(),
+        as_pdf(whole.counts),
+        whole.sums.pdf(),
+        half.sums.beside(half.tree.sums(), half.tree.variance, half.tree.nodes).pdf(),
+        half.sums.beside(prefix, 2 * used * scale**2, used).pdf(),
+    ]
+    found = [divergence(truth / truth.sum(), way) for way in ways]
+    return [*found, *(float(np.mean(branch.divergences)) for branch in (whole, half))]
 
 
-def by_ledger(share: float, slots: int, seed: int) -> None:
+LEDGERS: dict[str, dpi.Ledger | dpi.Converging] = {
+    "`Ledger()`": dpi.Ledger(),
+    "spend first": dpi.Ledger(policy=dpi.budget.spend_first),
+    "converging": dpi.Converging(dpi.budget.LogSquared()),
+}
+
+
+def by_ledger(share: float, slots: int, seed: int) -> list[list[Cell]]:
     """KL(truth ‖ accumulated) at the checkpoints, where a share of the users is replaced in each slot."""
-    ledgers: dict[str, dpi.Ledger | dpi.Converging] = {
-        "Ledger()": dpi.Ledger(),
-        "spend first": dpi.Ledger(policy=dpi.budget.spend_first),
-        "converging": dpi.Converging(dpi.budget.LogSquared()),
-    }
     domain = dpi.Categories(range(churn.BINS), other=None)
-    streams = {
-        name: dpi.Stream(domain=domain, epsilon=2, budget=budget, unsafe_source=UnsafeSeededSource(seed))
-        for name, budget in ledgers.items()
-    }
-    truth = np.zeros(churn.BINS)
+    streams = [
+        dpi.Stream(domain=domain, epsilon=2, budget=budget, unsafe_source=UnsafeSeededSource(seed))
+        for budget in LEDGERS.values()
+    ]
+    truth, rows = np.zeros(churn.BINS), list[list[Cell]]()
     for slot, (users, values) in enumerate(churn.slots(share, slots, seed), 1):
         truth += np.bincount(values.to_numpy(), minlength=churn.BINS)
-        found = {name: stream.release(users, values).accumulated for name, stream in streams.items()}
+        found = [stream.release(users, values).accumulated for stream in streams]
         if slot in LEDGER_CHECKPOINTS:
-            pdf = truth / truth.sum()
-            cells = " | ".join(f"{name} {divergence(pdf, each):.2e}" for name, each in found.items())
-            print(f"churn {share:4.0%} {slot:6d} | {cells}", flush=True)
+            errors = [divergence(truth / truth.sum(), each) for each in found]
+            rows.append([f"{share:.0%} replaced; {slot} slots".replace("%", " %"), *errors])
+            print(*rows[-1], flush=True)
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--streams", default="drift.01,reshuffle,published,sparse10k", help="names, with commas")
-    parser.add_argument("--slots", type=int, default=10_000)
+    parser.add_argument("--streams", default="drift.01,reshuffle,published", help="names, with commas")
+    parser.add_argument("--slots", type=int, default=1_000)
     parser.add_argument("--epsilon", default="0.05", help="budget of every slot")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ledgers", action="store_true", help="streams with accounts instead")
     options = parser.parse_args()
-    begin = time.process_time()
     if options.ledgers:
-        for share in (0.0, 0.01, 0.05, 1.0):
-            by_ledger(share, options.slots, options.seed)
-    else:
-        for name in options.streams.split(","):
-            report(name, options.slots, options.epsilon, options.seed)
-    print(f"{time.process_time() - begin:.0f} s of the processor")
+        rows = [each for share in SHARES for each in by_ledger(share, options.slots, options.seed)]
+        record(
+            "accumulative-ledgers",
+            parts=ESTIMATES,
+            columns=["users; after", *LEDGERS],
+            rows=rows,
+            seeds=[options.seed],
+        )
+        return
+    names = options.streams.split(",")
+    record(
+        "accumulative",
+        parts=(*ESTIMATES, "datasets"),
+        columns=["stream", "releases", "counts", "both", "tree", "signed tree", "slots, all of ε", "slots, half of ε"],
+        rows=[each for name in names for each in play(name, options.slots, options.epsilon, options.seed)],
+        seeds=[options.seed],
+    )
 
 
 if __name__ == "__main__":

@@ -1,46 +1,46 @@
-"""Every baseline on one stream, as published: what it protects, and what it costs in memory, time and error.
+"""Every baseline on one stream, as published: what it protects, and what it costs in loss, memory and error.
 
-    python benchmarks/baselines.py [--stream small20] [--slots 300] [--epsilon 1] [--page docs/baselines.md [--facts]]
+    python benchmarks/baselines.py [--stream small20] [--slots 300] [--epsilon 1]
+    python benchmarks/baselines.py --facts docs/baselines.csv
 
-Prints a table in Markdown, or writes it between the marks of a page, and the table of facts too; `--facts`: only that.
+The loss is that of a user with one record in every slot, with δ = 10⁻⁶. Beside it, the published table of losses with
+what the stated formulas give. The second form writes what is public of every baseline, and measures nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import time
 from pathlib import Path
 
 import numpy as np
 
 from dpi_research.baselines import CATALOGUE, PublicFacts, baseline
-from dpi_research.baselines.catalogue import with_table
+from dpi_research.baselines.catalogue import facts_csv
+from dpi_research.compare.tables import DELTA, SLOT_SECONDS, loss_rows
 from dpi_research.datasets.generators import stream_named
+from measure import Cell, record
 
-BEGIN, END = "<!-- measured: made by benchmarks/baselines.py -->", "<!-- end of measured -->"
+USER_DELTA = 1e-6
 
 
-def measured(name: str, stream_name: str, slots: int, epsilon: str) -> str:
-    """One line: facts, numbers held at the end, time a slot, and the root mean square error of a bin's release."""
+def measured(name: str, stream_name: str, slots: int, epsilon: str) -> list[Cell]:
+    """Unit, loss of a user, numbers held at the end, root mean square error of a bin, what is released."""
     stream = stream_named(stream_name)
     setting = PublicFacts(epsilon, stream.bins, slots, largest=10 * stream.rows, rows=stream.rows)
     mechanism = baseline(name, setting)
     prefix = mechanism.facts.releases == "prefix"
-    truth, squares, seconds = np.zeros(stream.bins), [], 0.0
+    truth, squares = np.zeros(stream.bins), []
     for slot in stream.slots(0, slots):
         histogram = np.bincount(slot.values, minlength=stream.bins)
         truth = prefix * truth + histogram
-        start = time.perf_counter()
         release = mechanism.observe(slot.users, slot.values)
-        seconds += time.perf_counter() - start
         if mechanism.slot > mechanism.warm_up:
             squares.append(float(np.mean((release - truth) ** 2)))
-    facts = mechanism.facts
-    delta = "0" if mechanism.delta == 0 else f"{mechanism.delta:.0e}"
-    error = f"{math.sqrt(np.mean(squares)):.3g}"
-    cells = (f"`{name}`", facts.unit, facts.horizon, delta, f"{mechanism.memory:,}", f"{1e3 * seconds / slots:.2f}")
-    return "| " + " | ".join((*cells, facts.releases, error)) + " |"
+    loss = mechanism.user_epsilon(slots, 1, USER_DELTA)
+    error = math.sqrt(np.mean(squares))
+    costs = (mechanism.memory, error)
+    return [f"`{name}`", mechanism.facts.unit, loss if math.isfinite(loss) else "∞", *costs, mechanism.facts.releases]
 
 
 def main() -> None:
@@ -48,22 +48,35 @@ def main() -> None:
     parser.add_argument("--stream", default="small20")
     parser.add_argument("--slots", type=int, default=300)
     parser.add_argument("--epsilon", default="1")
-    parser.add_argument("--page", type=Path, help="a page with the two marks")
-    parser.add_argument("--facts", action="store_true", help="write the page's table of facts, and measure nothing")
+    parser.add_argument("--facts", type=Path, help="write what is public of every baseline there")
     options = parser.parse_args()
-    if options.page:
-        options.page.write_text(with_table(options.page.read_text(encoding="utf-8")), encoding="utf-8")
     if options.facts:
+        options.facts.write_text(facts_csv(), encoding="utf-8")
         return
-    head = ("mechanism", "protected with ε", "horizon", "δ", "numbers held", "ms a slot", "releases", "error of a bin")
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    lines += [measured(name, options.stream, options.slots, options.epsilon) for name in CATALOGUE]
-    if not options.page:
-        print(*lines, sep="\n")
-        return
-    before, _, rest = options.page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    options.page.write_text("\n".join([before + BEGIN, "", *lines, "", END + after]), encoding="utf-8")
+    record(
+        "baselines-losses",
+        parts=["baselines", "compare"],
+        columns=["method", "printed", "pure loss", f"loss at δ = {DELTA:g}", "δ at which the printed loss would hold"],
+        rows=[
+            [f"{row.method}, {row.variant}", *map(list, (row.printed_loss, row.pure, row.law)), row.delta_of_printed]
+            for row in loss_rows()
+            if row.slot_seconds == SLOT_SECONDS[0]
+        ],
+    )
+    record(
+        "baselines",
+        parts=["noise", "baselines", "datasets"],
+        columns=[
+            "mechanism",
+            "protected with ε",
+            "loss of a user",
+            "numbers held",
+            "error of a bin",
+            "releases",
+        ],
+        rows=[measured(name, options.stream, options.slots, options.epsilon) for name in CATALOGUE],
+        seeds=[0],
+    )
 
 
 if __name__ == "__main__":

@@ -5,14 +5,16 @@
 
 A stream is made up (a churn may follow its name) or one of `benchmarks/real.py`, which is played in full. The first
 form prints a table for every stream and mode, and draws three pictures of each if asked. With `--caps` it is equal
-guarantee alone: L1 / KL of single slots, means over slots and seeds, with every cap for the systems that need one. The
-noise comes from the seeds, so that it prints the same again. DPI is a stream with its default settings: `Ledger()`.
+guarantee alone: L1 / KL of single slots, means over slots and seeds, with every cap for the systems that need one, and
+those of the uniform guess and of the true distribution of users. The noise comes from the seeds, so that it prints the
+same again. DPI is a stream with its default settings: `Ledger()`.
 Results begin with `--name`: one for each stream with `--caps`, else one for each mode.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_of
 from dpi_research.compare.contenders import Ours
 from dpi_research.compare.run import OURS, USUAL, Mode, number_slots
 from dpi_research.datasets.generators import Slot, stream_named
+from dpi_research.evaluation import divergence
 from measure import ESTIMATES, Cell, record
 from real import STREAMS as REAL
 from real import load
@@ -75,6 +78,29 @@ def play(
     )
 
 
+def slots_of(stream: str, slots: int, seed: int) -> tuple[int, Iterable[Slot]]:
+    """Bins and slots of a stream by name."""
+    name, _, churn = stream.partition("@")
+    if name in REAL:
+        return real(name)
+    made = stream_named(name)
+    return made.bins, made.slots(seed, slots, float(churn) if churn else None)
+
+
+def without_noise(stream: str, slots: int, seed: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Mean errors of the true distribution of users, one unit each, and of the uniform guess; empty slots have none."""
+    bins, played = slots_of(stream, slots, seed)
+    even, users, guess = np.full(bins, 1 / bins), list[tuple[float, float]](), list[tuple[float, float]]()
+    for slot in (slot for slot in played if slot.values.size):
+        truth = np.bincount(slot.values, minlength=bins) / slot.values.size
+        _, owner, records = np.unique(slot.users, return_inverse=True, return_counts=True)
+        by_user = np.bincount(slot.values, 1 / records[owner], bins) / records.size
+        for found, pdf in ((users, by_user), (guess, even)):
+            found.append((float(np.abs(truth - pdf).sum()), divergence(truth, pdf)))
+    first, second = (dict(zip(("l1", "kl"), np.mean(found, axis=0), strict=True)) for found in (users, guess))
+    return first, second
+
+
 BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {
     "converging": dpi.Converging(dpi.budget.LogSquared()),
     "spend first": dpi.Ledger(policy=dpi.budget.spend_first),
@@ -84,9 +110,7 @@ BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {
 
 def with_budget(budget: str, stream: str, epsilon: str, slots: int, seed: int) -> dict[str, float]:
     """DPI with another budget: means of its course."""
-    name, _, churn = stream.partition("@")
-    made = None if name in REAL else stream_named(name)
-    bins, played = real(name) if made is None else (made.bins, made.slots(seed, slots, float(churn) if churn else None))
+    bins, played = slots_of(stream, slots, seed)
     ours = dpi.Stream(
         domain=dpi.Categories(range(bins), other=None),
         epsilon=epsilon,
@@ -158,8 +182,11 @@ def every_cap(options: argparse.Namespace) -> None:
         rows: list[list[Cell]] = [
             [LABELS.get(name, name), *(_cell(means.get((name, cap), [])) for cap in caps)] for name in names
         ]
+        bare = [without_noise(stream, options.slots, seed) for seed in range(options.seeds)]
+        for label, runs in zip(("users, without noise", "the uniform guess"), zip(*bare, strict=True), strict=True):
+            rows.append([label, _cell(list(runs)), *(None for _ in caps[1:])])
         if options.budgets:  # DPI alone, seed by seed
-            runs = {"`Ledger()`": means[OURS, caps[0]]} | {
+            by_budget = {"`Ledger()`": means[OURS, caps[0]]} | {
                 budget: [
                     with_budget(budget, stream, options.epsilon, options.slots, seed) for seed in range(options.seeds)
                 ]
@@ -167,7 +194,7 @@ def every_cap(options: argparse.Namespace) -> None:
             }
             about = f"{stream}: {result.slots} slots, ε = {options.epsilon}; KL"
             columns = ["", *(f"seed {seed}" for seed in range(options.seeds))]
-            rows = [[budget, *(run["kl"] for run in each)] for budget, each in runs.items()]
+            rows = [[budget, *(run["kl"] for run in each)] for budget, each in by_budget.items()]
         record(
             f"{options.name}-{of}" + (f"-churn-{100 * float(churn):g}" if churn else ""),
             parts=PARTS,

@@ -2,18 +2,18 @@
 
     python benchmarks/estimator.py [--slots 300] [--seed 0] [row …]
 
-Each row is a stream in which all users are new in every slot. Shown are mean divergences: from the rates for the
-release, what the estimator believes of the rates (its forecast of the next slot: a release describes the slot as it
-was, its own deviations included), the exact filter (which knows drift, levels and jumps; where there is no closed
-model, nan), the same filter where it is told how often there are jumps but not when ("unaware"), and the ratio of the
-belief to the limit, over all slots and after the first twenty; from the slots' own PDFs, which is what a release
-describes, for the estimator, the exact filter, their ratio, the plain tracker and the uniform guess; the mean over the
-last ten slots; and the share of bins, small and large, and of totals inside their 95 % intervals.
+Each row is a stream in which all users are new in every slot. Shown are mean divergences. From the slots' own PDFs,
+which is what a release describes: those of the release, the exact filter (which knows drift, levels and jumps; none
+where there is no closed model), the plain tracker and the uniform guess. From the rates: those of the forecast of the
+next slot, which is what the estimator believes of the rates, the exact filter, and the same filter where it is told
+how often there are jumps but not when. Then the share of bins, small and large, and of totals inside their 95 %
+intervals.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from dpi_research.datasets.generators import Floats, drifting, ordered, published, seasonal, zipf
 from dpi_research.evaluation import divergence
+from measure import ESTIMATES, Cell, record
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -42,6 +43,11 @@ Counts = Iterator[tuple[np.ndarray, Floats]]
 NOTHING, UNSEEN = Epsilon(0), np.empty(0, dtype=np.int64)
 BEGUN = 20
 """Slots in which the filter's knowledge of the set of levels tells most."""
+COLUMNS = [
+    "stream", "release", "exact filter", "ratio", "plain tracker", "uniform",
+    "forecast", "exact forecast", "ratio of forecasts", "ratio after 20 slots", "exact forecast, jumps unknown",
+    "small bins inside, %", "large bins inside, %", "totals inside, %",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -105,27 +111,31 @@ class Unaware:
 
 
 ROWS = {
-    "zipf, 1,000 bins, drift 0.01": Row(lambda r, s: drifting(r, s), drift=0.01),
-    "drift 0.1": Row(lambda r, s: drifting(r, s, drift=0.1), drift=0.1),
-    "small20": Row(lambda r, s: drifting(r, s, 20, 2000, 0.02, reshuffle=300), drift=0.02, reshuffle=300),
-    "published": Row(lambda r, s: published(r, s)),
-    "40 bins, 300 users, jumps": Row(
+    "1,000 bins, zipf, drift 0.01": Row(lambda r, s: drifting(r, s), drift=0.01),
+    "1,000 bins, zipf, drift 0.1": Row(lambda r, s: drifting(r, s, drift=0.1), drift=0.1),
+    "20 bins, 2,000 users, drift 0.02": Row(
+        lambda r, s: drifting(r, s, 20, 2000, 0.02, reshuffle=300), drift=0.02, reshuffle=300
+    ),
+    "100 bins, nearly uniform": Row(lambda r, s: published(r, s)),
+    "40 bins, 300 users, reshuffled every 90 slots": Row(
         lambda r, s: drifting(r, s, 40, 300, 0.0, reshuffle=90), drift=0.0, reshuffle=90, longest=270
     ),
-    "120 bins, period 24": Row(lambda r, s: seasonal(r, s, 120, 8000), longest=240),
-    "empty beginning, 75 users": Row(lambda r, s: beginning(r, s, 75), "1", longest=60),
-    "empty beginning, 2,825": Row(lambda r, s: beginning(r, s, 2825), "1", longest=60),
-    "20,000 `Bins` without order": Row(lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), longest=60, domain=ordered),
-    "the same, no `Bins`": Row(lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), longest=60),
+    "120 bins, 8,000 users, season of 24, not declared": Row(lambda r, s: seasonal(r, s, 120, 8000), longest=240),
+    "51 bins, six empty slots, then 75 users": Row(lambda r, s: beginning(r, s, 75), "1", longest=60),
+    "51 bins, six empty slots, then 2,825 users": Row(lambda r, s: beginning(r, s, 2825), "1", longest=60),
+    "20,000 `Bins` without order, 60,000 users": Row(
+        lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), longest=60, domain=ordered
+    ),
+    "20,000 categories, 60,000 users": Row(lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), longest=60),
 }
 
 
 def play(row: Row, slots: int, seed: int) -> list[float]:
-    """The cells of one row."""
+    """The numbers of one row, as in `COLUMNS`; NaN where there is none."""
     mechanism, source, rng = Boosted(), UnsafeSeededSource(seed), np.random.default_rng(seed)
     state, plain, exact, budget = None, None, None, Epsilon.at_most(row.epsilon)
     unaware: Unaware | None = None
-    rates, belief, limit, own_limit, blind, ours, simple, uniform, small, large, total = ([] for _ in range(11))
+    belief, limit, own_limit, blind, ours, simple, uniform, small, large, total = ([] for _ in range(10))
     noise = 1 / float(budget)
     for slot, (counts, rate) in enumerate(row.make(rng, slots)):
         if state is None or plain is None:
@@ -152,7 +162,6 @@ def play(row: Row, slots: int, seed: int) -> list[float]:
                 own_limit.append(divergence(own, best_slot))
             if unaware is not None:
                 blind.append(divergence(rate, unaware.update(measurement.values / GRAINS, noise, counts.sum() * rate)))
-        rates.append(divergence(rate, estimate.pdf))
         belief.append(divergence(rate, mechanism.update(state, Measurement(slot + 1, NOTHING, UNSEEN))[1].pdf))
         ours.append(divergence(own, estimate.pdf))
         uniform.append(divergence(own, np.full(own.size, 1 / own.size)))
@@ -160,10 +169,10 @@ def play(row: Row, slots: int, seed: int) -> list[float]:
         inside, big = (lower <= own) & (own <= upper), rate > 1 / rate.size
         small += inside[~big].tolist()
         large += inside[big].tolist()
-    cells = [_mean(values) for values in (rates, belief, limit, blind)]
-    cells += [cells[1] / cells[2], _mean(belief[BEGUN:]) / _mean(limit[BEGUN:])]
-    cells += [_mean(ours), _mean(own_limit), _mean(ours) / _mean(own_limit)]
-    return cells + [_mean(values) for values in (simple, uniform, ours[-10:], small, large, total)]
+    found = [_mean(ours), _mean(own_limit), _mean(ours) / _mean(own_limit), _mean(simple), _mean(uniform)]
+    found += [_mean(belief), _mean(limit), _mean(belief) / _mean(limit)]
+    found += [_mean(belief[BEGUN:]) / _mean(limit[BEGUN:]), _mean(blind)]
+    return found + [100 * _mean(values) for values in (small, large, total)]
 
 
 def _mean(values: list[float]) -> float:
@@ -176,14 +185,13 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    print(f"{'':30s}   rate  belief   limit unaware ratio later", end=" |   ")
-    print("slot   limit ratio   plain uniform    last | small large total")
+    rows = list[list[Cell]]()
     for name in options.rows:
         row = ROWS[name]
-        cells = play(row, min(options.slots, row.longest), options.seed)
-        forms = ["7.5f"] * 4 + ["5.2f"] * 2 + ["7.5f"] * 2 + ["5.2f"] + ["7.5f"] * 3 + ["5.3f"] * 3
-        shown = [format(cell, form) for cell, form in zip(cells, forms, strict=True)]
-        print(f"{name:30s}", *shown[:6], "|", *shown[6:12], "|", *shown[12:], flush=True)
+        numbers = play(row, min(options.slots, row.longest), options.seed)
+        rows.append([name, *(None if math.isnan(number) else number for number in numbers)])
+        print(*rows[-1], flush=True)
+    record("estimator", parts=(*ESTIMATES, "datasets"), columns=COLUMNS, rows=rows, seeds=[options.seed])
 
 
 if __name__ == "__main__":

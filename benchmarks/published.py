@@ -1,10 +1,12 @@
 """The published mechanism against a naive loop that does the same per slot: answer, reweight, draw.
 
-    python benchmarks/published.py [--quick]
+    python benchmarks/published.py [--quick] [speed|utility]
 
 The naive loop is what Algorithm 1 reads like when it is typed in: for every synopsis and every query it sums the bins
 that the query holds, compares with the slot's answer, steps through the ramp, and reweights both families; then it
 draws 20 synopses and averages them. It has a fixed coefficient and no guarantee. It serves as a measure of time alone.
+
+Utility: mean KL from the slot's PDF, for each pool and calibration.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ from dpi.mechanism.published import Published
 from dpi.mechanism.published.linear import dyadic
 from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, Pool, nearest
 from dpi.noise import SystemSource
-from measure import interleaved, row
+from measure import Cell, interleaved, record, row
 
 BINS, SIZE, DRAWS, USERS = 100, 6_500, 20, 50_000
 LAM, MU, COEFFICIENT = 0.1, 0.05, 0.1
+EPSILONS = ("0.05", "1", "10")
 
 
 def slots(count: int) -> list[np.ndarray]:
@@ -134,30 +137,39 @@ def speed(repeats: int) -> None:
 
 
 def utility(count: int) -> None:
-    """Mean KL from the slot's PDF: what a private choice from each pool says of a zipf stream."""
-    row(f"KL, zipf, k = {BINS}, {USERS:,} users, {count} slots", "ε = 0.05", "ε = 1", "ε = 10", "nearest")
+    """What a private choice from each pool says of a zipf stream."""
     data = slots(count)
     true = [counts / counts.sum() for counts in data]
     flat = np.full(BINS, 1 / BINS)
-    row("uniform guess", *[float(np.mean([divergence(t, flat) for t in true]))] * 4)
+    uniform = float(np.mean([divergence(t, flat) for t in true]))
     pools: dict[str, Pool] = {
         "multinomial": Multinomial(SIZE, 10_000),
         "Dirichlet(1)": DirichletPool(SIZE, 1.0),
         "mixed": MixedPool(SIZE),
     }
+    rows: list[list[Cell]] = [["uniform guess", *[uniform] * (len(EPSILONS) + 1)]]
     for name, pool in pools.items():
-        for label, options in (("sensitivity 2", {}), ("n_min = 10,000", {"n_min": 10_000})):
+        for label, options in (("sensitivity 2", {}), ("`n_min` of 10,000", {"n_min": 10_000})):
             cells = []
-            for epsilon in ("0.05", "1", "10"):
+            for epsilon in EPSILONS:
                 ours = Ours(pool, **options)
                 cells.append(np.mean([divergence(t, ours.slot(c, epsilon)) for t, c in zip(true, data, strict=True)]))
-            row(f"{name}, {label}", *map(float, cells), nearest(pool, zipf(BINS))[1])
+            rows.append([f"{name}, {label}", *map(float, cells), float(nearest(pool, zipf(BINS))[1])])
+    record(
+        "published-pools",
+        parts=["noise", "mechanism"],
+        about=f"KL; zipf, {BINS} bins, {USERS:,} users, mean of {count} slots.",
+        columns=["pool", *(f"ε = {epsilon} a slot" for epsilon in EPSILONS), "nearest synopsis"],
+        rows=rows,
+    )
 
 
 def main() -> None:
     quick = "--quick" in sys.argv
-    speed(1 if quick else 3)
-    utility(5 if quick else 20)
+    if "utility" not in sys.argv:
+        speed(1 if quick else 3)
+    if "speed" not in sys.argv:
+        utility(5 if quick else 20)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ CONVERTED: dict[str, set[str]] = {
         "x86-64", "0.19.1", "0.21.0", "12",  # builds of a peer
         "1 is proportional, 0 not at all",
     },
-    "apps#How good they are": {"ε = 2", "100 %", "COVID-19", "90 %", "5 %", "200"},
     "capacity": {
         "20,000", "200,000", "800", "500",  # what is measured, and options
         "60", "16.7 ms",  # of a screen
@@ -38,13 +37,20 @@ CONVERTED: dict[str, set[str]] = {
         "2⁻⁴⁰", "1024", "10", "1 s", "1,024", "1,000,000", "20,000", "16 texts",  # limits
     },
     "spark#Costs": set(),
-    "compare": {
-        "ε = 1", "ε = 0.1, 1 and 10", "L1", "100", "0, 5 % and 100 %", "5 %",
-        "cap of 1", "cap of 10", "Cap 10", "cap 10", "seed 0", "101", "51", "104",
+    "apps#Measured quality": {"ε = 2", "100 %", "COVID-19", "90 %", "5 %"},
+    "baselines#Units, losses and errors": {
+        "ε = 1", "20", "2,000", "300", "δ = 10⁻⁶", "between 0 and 20,000",  # the stream
+        "600", "10⁻⁹", "2⁻²⁴", "2020",
     },
-    "utility#Populations of every kind": {
-        "95 %", "5,000", "200", "2,000", "100", "50,000", "3,000", "5 %",  # populations
-        "60", "14", "20", "40 %", "6,000", "48", "40", "1 %", "4,000", "30", "2 %",  # seasons and changes
+    "published#Use and accuracy": {"[0, 1]"},
+    "compare": {
+        "ε = 1", "ε = 10", "ε = 0.1, 1 and 10", "L1", "100", "0, 5 % and 100 %",
+        "cap of 1", "cap of 10", "Cap 10", "101", "51", "104",
+    },
+    "utility": {
+        "0.01", "14", "95 %", "ε is 2", "200", "5,000", "100", "50,000", "3,000", "5 %",  # the measure, populations
+        "60", "20", "40 %", "6,000", "48", "40", "1 %", "4,000", "30", "2 %",  # seasons and changes
+        "close to 1", "and 1", "0.05", "10,000", "300", "20,000", "ε = 2", "total of 2", "0 is exact",
     },
 }  # fmt: skip
 """Pages of evidence, or sections, whose figures are all included, and digits of their own words: settings alone."""

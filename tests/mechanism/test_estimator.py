@@ -134,7 +134,7 @@ def test_drowned_streams_are_not_worse_than_uniform_on_average():
     """Where noise hides all, a single stream may look like what it is not; the mean of many is no worse than uniform.
 
     Ten users at ε = 0.05 up to 80, in 2 to 200 bins, of every kind; most single streams are within 0.01
-    (docs/utility.md, Between the limit and a plain tracker).
+    (docs/utility.md, The estimator beside an exact filter).
     """
     rng, excess = np.random.default_rng(0), []
     for number in range(60):

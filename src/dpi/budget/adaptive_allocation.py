@@ -24,7 +24,7 @@ from dpi.noise import RandomSource
 
 SHORTEST, LONGEST = 2, 3
 """For how many slots is saved at least, and at most. Tracked drifts are up to twice too large or too small, so that m*
-up to five was worse than equal budgets on one of two seeds of a stream of 20 bins (docs/utility.md, "Saving up")."""
+up to five was worse than equal budgets on one of two seeds of a stream of 20 bins (docs/research-log.md)."""
 BEGINNING = 15
 """Slots that spend what they save: without them the first 60 slots of 20 bins were 40 % worse."""
 JUMPED = 0.5

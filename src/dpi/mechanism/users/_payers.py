@@ -17,7 +17,7 @@ GROWTH = 25
 again would otherwise make all others look like a few. Source: a prior; a day of hours."""
 ALL_PAY = 0.8
 """From this part on all are taken to pay: sizes vary by themselves, and where a slot takes a part of an account, even
-those who have all of it pay somewhat less than one. Source: docs/utility.md, Real streams."""
+those who have all of it pay somewhat less than one. Source: benchmarks/real.py."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ LARGEST_COUNT = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is public about a mechanism; the documentation's table is made of these."""
+    """What is public about a mechanism; docs/baselines.csv is made of these."""
 
     source: str
     """Whose it is, and where it was published."""

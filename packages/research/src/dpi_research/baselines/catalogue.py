@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -161,43 +163,28 @@ def baseline(name: str, facts: PublicFacts) -> Baseline:
     return CATALOGUE[name].make(facts)
 
 
-BEGIN, END = "<!-- table: made by benchmarks/baselines.py -->", "<!-- end of table -->"
-
-_PRIVACY = {
+_COLUMNS = {
+    "source": "source",
+    "releases": "releases",
     "unit": "protected with ε",
     "horizon": "horizon",
     "delta": "δ",
     "user_loss": "loss of a user, c records in each of t slots",
-}
-_REST = {
-    "releases": "releases",
     "variance": "variance of a release",
     "memory": "memory",
     "reconstructed": "changed or reconstructed",
 }
 
 
-def facts_table() -> str:
-    """Return two tables in Markdown: what each mechanism protects, and what it releases.
+def facts_csv() -> str:
+    """Return what is public about every mechanism as CSV: what it protects, releases and costs.
 
-    >>> facts_table().splitlines()[2].startswith("| `Binary`: Chan, Shi, Song")
-    True
+    >>> facts_csv().splitlines()[1].split(",")[0]
+    'Binary'
     """
-    return "\n\n".join(_table(columns) for columns in (_PRIVACY, _REST))
-
-
-def _table(columns: dict[str, str]) -> str:
-    lines = ["| mechanism | " + " | ".join(columns.values()) + " |", "|---" * (1 + len(columns)) + "|"]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["mechanism", *_COLUMNS.values()])
     for mechanism, *_ in CATALOGUE.values():
-        facts = mechanism.facts
-        cells = [str(getattr(facts, column)).replace("|", "\\|") for column in columns]
-        head = f"`{mechanism.__name__}`: {facts.source}" if columns == _PRIVACY else f"`{mechanism.__name__}`"
-        lines.append(f"| {head} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def with_table(page: str) -> str:
-    """Return the page with the current table between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{facts_table()}\n\n{END}{after}"
+        writer.writerow([mechanism.__name__, *(getattr(mechanism.facts, column) for column in _COLUMNS)])
+    return out.getvalue()

@@ -66,14 +66,17 @@ def _markdown(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: b
     lines = [
         "# The evaluation, reproduced",
         "",
-        f"Written by `dpi reproduce`, version {__version__}, {form}. All results together are {_time(core)} of work "
-        f"for one core; each is kept with its options, its seed and a digest of its code, so that a run goes on where "
-        f"it was interrupted, and computes again what the code has changed.{took}",
+        "This report computes the published evaluation again, experiment by experiment. Compare each system with the "
+        "uniform guess first: a system that is not better says nothing about the data. This package is worse than the "
+        "guess in some rows too, mostly on the nearly uniform streams of the published text.",
         "",
-        "The total ε is the same for all systems of a line, per user and for ever. *Published* is what the published "
-        "text states; *strict* its algorithm with a guarantee that holds; the others are this package, the last one as "
-        "it is by default: `Ledger()`, which measures users by class (`returning=False` where each person is there "
-        "once).",
+        "The total ε is the same for all systems of a row, per user and for ever. *Published* is what the published "
+        "text states. *Strict* is its algorithm with a guarantee that holds. The others are this package; the last one "
+        "has the default budget `Ledger()` (`returning=False` where each person is there once). KL is KL(truth ‖ "
+        "release) in nats, MSE the mean over bins of (p - q)².",
+        "",
+        f"Written by `dpi reproduce`, version {__version__}, {form}; {_time(core)} of work for one core.{took} A "
+        "result is computed again if its options, its seed or its code changed.",
         "",
     ]
     summary = [
@@ -82,7 +85,7 @@ def _markdown(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: b
         for line in sheet.summary
     ]
     if summary:
-        lines += ["## Summary", "", *_table(SUMMARY, summary), ""]
+        lines += ["## Summary", "", "Each row links to its experiment.", "", *_table(SUMMARY, summary), ""]
     for outcome in outcomes:
         lines += _section(outcome, sheets[outcome.experiment.name])
     return "\n".join(lines).rstrip() + "\n"
