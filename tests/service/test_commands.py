@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import ssl
 import stat
 import subprocess
@@ -85,6 +86,25 @@ def test_the_page_for_teams_runs_as_written(tmp_path, warm):
             assert process.returncode in (0, -signal.SIGTERM), stderr
     assert "Traceback" not in stderr
     assert is_printed(greeting, stderr, any_numbers=True), stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"), [("127.0.0.1", "Address already in use"), ("no.such.host.invalid", "There is no such address")]
+)
+def test_an_address_that_cannot_be_had_is_said(tmp_path, host, reason):
+    """In the last line, with what to change; the log has no word of it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (tmp_path / "dpi.toml").write_text(
+            f'[serve]\nstore = "v.db"\nhost = "{host}"\nport = {port}\nbehind-proxy = true\n'
+        )
+        done = subprocess.run(
+            [*PROGRAM, "serve", "--config", "dpi.toml"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True,
+            check=False, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last == f"dpi: error: nothing can listen on {host}:{port} ({reason}): choose another `host` or `port`."
 
 
 def run_console(block, folder, program):

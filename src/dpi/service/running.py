@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import socket
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
 
 import uvicorn
 
+from dpi.errors import OptionError
 from dpi.service._app import make_application
 from dpi.service._leader import Replica
 from dpi.service._request_limit import HEADERS, IDLE, make_connection_class
@@ -23,6 +26,19 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, leave: Callable[[], None]) -> None:
         super().__init__(config)
         self._leave = leave
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; say in an error why that cannot be, which the server of others tells its log alone."""
+        try:
+            await super().startup(sockets)
+        except SystemExit as end:
+            refused = end.__context__
+            if not isinstance(refused, OSError):
+                raise
+            number = None if isinstance(refused, socket.gaierror) else refused.errno
+            reason = "There is no such address" if number is None else os.strerror(number)
+            place = f"{self.config.host}:{self.config.port}"
+            raise OptionError(f"nothing can listen on {place} ({reason}): choose another `host` or `port`.") from None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop."""
