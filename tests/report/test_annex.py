@@ -86,9 +86,9 @@ def test_who_was_there_changes_nothing_but_the_head(annex):
 @pytest.mark.parametrize(
     ("kind", "until", "longest"),
     [
-        ("clocked", "2026-01-01T02:00", "1:00:00"),
-        ("late", "2026-01-01T02:00", "1:10:00"),
-        ("months", "2026-03-01T00:00", "31 days, 1:00:00"),
+        ("clocked", "2026-01-01T02:00", "1 hour"),
+        ("late", "2026-01-01T02:00", "1 hour and 10 minutes"),
+        ("months", "2026-03-01T00:00", "31 days and 1 hour"),
     ],
 )
 def test_a_receipt_says_what_is_gone(kind, until, longest):

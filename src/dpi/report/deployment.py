@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,10 @@ from dpi.store.spent import sentences, spent_in
 if TYPE_CHECKING:
     from dpi.certificates.chain import Entry
     from dpi.store import Store
+
+_HOUR = 3_600_000_000
+_DAY = 24 * _HOUR
+_UNITS = (("day", _DAY), ("hour", _HOUR), ("minute", 60_000_000))
 
 MECHANISMS = {
     "boosted": "discrete Laplace noise of scale 2^24/ε_t grains on every bin of a slot's histogram, by an exact "
@@ -175,9 +178,24 @@ def _describe_budget(options: DeclaredOptions) -> str:
 
 
 def _describe_clock(slots: Slots) -> str:
-    width = f"a {slots.calendar}" if slots.calendar else str(timedelta(microseconds=slots.width))
-    late = f", closed {timedelta(microseconds=slots.lateness)} after their end" if slots.lateness else ""
+    width = f"a {slots.calendar}" if slots.calendar else describe_length(slots.width)
+    late = f", closed {describe_length(slots.lateness)} after their end" if slots.lateness else ""
     return f"slots of {width}, zone {slots.zone}{late}"
+
+
+def describe_length(microseconds: int) -> str:
+    """Return a length of time in words.
+
+    >>> describe_length(86_400_000_000), describe_length(4_200_000_000), describe_length(500_000)
+    ('1 day', '1 hour and 10 minutes', '0.5 seconds')
+    """
+    rest, parts = microseconds, list[str]()
+    for name, width in _UNITS:
+        number, rest = divmod(rest, width)
+        parts += [f"{number} {name}{'' if number == 1 else 's'}"] if number else []
+    if rest or not parts:
+        parts.append("1 second" if rest == 1_000_000 else f"{rest / 1_000_000:g} seconds")
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _describe_end(slots: Slots | None, last: int | None) -> str:
@@ -187,9 +205,8 @@ def _describe_end(slots: Slots | None, last: int | None) -> str:
 
 
 def _describe_longest(slots: Slots) -> str:
-    late = timedelta(microseconds=slots.lateness)
-    width = {"day": 1, "week": 7, "month": 31}.get(slots.calendar)
-    return str(late + (timedelta(microseconds=slots.width) if width is None else timedelta(days=width, hours=1)))
+    days = {"day": 1, "week": 7, "month": 31}.get(slots.calendar)
+    return describe_length(slots.lateness + (slots.width if days is None else days * _DAY + _HOUR))
 
 
 def _in_cell(text: str) -> str:
