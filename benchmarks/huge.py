@@ -28,7 +28,8 @@ import dpi
 from dpi.budget import Epsilon, LogSquared
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import SystemSource, add_laplace
-from measure import AT_MOST, SLOT, Cell, Goal, record, resident
+from measure import SLOT, Cell, record, resident
+from results import AT_MOST, Goal
 
 WARM = 3
 MOST = 5.0

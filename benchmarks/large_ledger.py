@@ -32,7 +32,8 @@ from dpi.budget.ledger import Ledger
 from dpi.events.identity import Digests
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
-from measure import AT_MOST, Cell, record, resident
+from measure import Cell, record, resident
+from results import AT_MOST
 
 EPSILON, PER_SLOT = Epsilon.at_most(1), Epsilon.at_most("0.01")
 STREAM = "benchmark"

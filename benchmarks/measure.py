@@ -13,12 +13,9 @@ from statistics import median, quantiles
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
-from results import AT_LEAST, AT_MOST, ESTIMATES, SLOT, Cell, Goal, record
+from results import ESTIMATES, SLOT, Cell, record
 
-__all__ = [
-    "AT_LEAST", "AT_MOST", "ESTIMATES", "SLOT", "Cell", "Goal", "interleaved", "peak_of", "quartiles", "record",
-    "resident", "row",
-]  # fmt: skip
+__all__ = ["ESTIMATES", "SLOT", "Cell", "interleaved", "peak_of", "quartiles", "record", "resident", "row"]
 
 _STATUS = Path("/proc/self/status")
 

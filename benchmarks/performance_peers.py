@@ -21,7 +21,8 @@ import polars as pl
 PEERS = Path(__file__).resolve().parent / "peers"
 sys.path.append(str(PEERS))
 from install import environment, python  # noqa: E402
-from measure import AT_LEAST, SLOT, Cell, Goal, quartiles, record  # noqa: E402
+from measure import SLOT, Cell, quartiles, record  # noqa: E402
+from results import AT_LEAST, Goal  # noqa: E402
 from turns import VALUES  # noqa: E402
 
 CONTENDERS = {

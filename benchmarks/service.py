@@ -31,7 +31,8 @@ import httpx
 import numpy as np
 import polars as pl
 
-from measure import AT_MOST, SLOT, Cell, record
+from measure import SLOT, Cell, record
+from results import AT_MOST
 from serving.load import BATCH, Follower, Load, Senders, checked
 from serving.server import PRIVATE, Server, running
 

@@ -30,7 +30,8 @@ import polars as pl
 import dpi
 from dpi.engine import BucketEngine, local
 from dpi_spark import SparkExecutor, follow, replay, session
-from measure import AT_MOST, SLOT, Cell, Goal, record
+from measure import SLOT, Cell, record
+from results import AT_MOST, Goal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -37,7 +37,8 @@ import polars as pl
 
 import dpi
 from kernel import BINS, column_bytes, events, with_duckdb, with_polars
-from measure import AT_MOST, SLOT, Cell, Goal, peak_of, record
+from measure import SLOT, Cell, peak_of, record
+from results import AT_MOST, Goal
 
 EVENTS_A_USER = 5
 LATER = 4
