@@ -4,8 +4,8 @@
     python tools/results.py NAME …      measure these again, one after the other; `stale` names all that are stale
 
 A result is a table or some values, with the command that measured them, its seconds, seeds and machine, and a digest of
-each part of the program that it depends on. A digest is of syntax trees without docstrings: words change nothing. A
-result is stale once a part has another digest, and a page that includes it says which. A digest that is not known
+each part of the program that it depends on. A digest is of syntax trees without docstrings and sentences: words change
+nothing. A result is stale once a part has another digest, and a page that includes it says which. A digest that is not known
 (null) is of figures that were measured before they were kept so: they are stale until they are measured again. A file
 with a command alone declares a result: pages say that it is not measured yet.
 
@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -41,6 +42,8 @@ THREADS = ("OMP_NUM_THREADS", "POLARS_MAX_THREADS")
 START, LOAD = time.perf_counter(), os.getloadavg()[0]
 AT_MOST, AT_LEAST = "at most", "at least"
 NOT_YET = "not measured yet"
+_SENTENCE = re.compile("[a-z]+ [a-z]+,? [a-z]+")
+"""What only readers see: three words in a row, which neither names nor queries of ours have."""
 
 PARTS: dict[str, tuple[str, str]] = {
     "benchmark": ("benchmarks", "its benchmark"),
@@ -240,7 +243,7 @@ def machine() -> str:
 
 @cache
 def digest(part: str, script: str) -> str:
-    """Return the digest of a part: of its syntax trees, without docstrings and places."""
+    """Return the digest of a part: of its syntax trees, without docstrings, sentences and places."""
     files = _scripts(ROOT / script) if part == "benchmark" else sorted((ROOT / PARTS[part][0]).rglob("*.py"))
     found = hashlib.blake2b(digest_size=8)
     for path in files:
@@ -249,9 +252,11 @@ def digest(part: str, script: str) -> str:
 
 
 def _tree(path: Path) -> str:
-    """The syntax tree of a file without its docstrings."""
+    """The syntax tree of a file without its docstrings, and with all sentences alike: messages move no figure."""
     tree = ast.parse(path.read_text("utf-8"))
     for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SENTENCE.search(node.value):
+            node.value = "a sentence"
         body = getattr(node, "body", None)
         if (
             isinstance(body, list)

@@ -125,6 +125,24 @@ def test_a_result_says_how_it_was_measured(name):
     assert any(name in directive.included(text) or f"results/{name}.json" in text for text in PAGES.values())
 
 
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ('raise ValueError("there is no such slot.")', True),
+        ("x = 2", False),
+        ('rows("SELECT slot FROM releases WHERE slot = ?")', False),
+    ],
+)
+def test_words_make_no_figure_stale(line, same, tmp_path):
+    """A digest is of what a program does: another sentence changes nothing, another number or query does."""
+    path = tmp_path / "module.py"
+    path.write_text('"""A module."""\nx = 1\nraise ValueError("this is not a slot.")\nrows("SELECT 1")\n')
+    before, lines = results._tree(path), path.read_text().splitlines()
+    name = line.split("(")[0].split(" ")[0]
+    path.write_text("\n".join([line if one.startswith(name) else one for one in lines]))
+    assert (results._tree(path) == before) is same
+
+
 @pytest.mark.parametrize("part", results.PARTS)
 def test_a_part_is_there(part):
     """A folder that has moved would have the digest of nothing."""
