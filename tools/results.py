@@ -5,9 +5,9 @@
 
 A result is a table or some values, with the command that measured them, its seconds, seeds and machine, and a digest of
 each part of the program that it depends on. A digest is of syntax trees without docstrings and sentences: words change
-nothing. A result is stale once a part has another digest, and a page that includes it says which. A digest that is not known
-(null) is of figures that were measured before they were kept so: they are stale until they are measured again. A file
-with a command alone declares a result: pages say that it is not measured yet.
+nothing. A result is stale once a part has another digest, and a page that includes it says which. A digest that is not
+known (null) is of figures that were measured before they were kept so: they are stale until they are measured again. A
+file with a command alone declares a result: pages say that it is not measured yet.
 
 A goal is a figure with the most, or the least, that it should be. Each has to be in the run that measured it; a page
 tells the goals of a result below its table, reached or missed.
