@@ -1,6 +1,7 @@
 """Results are computed once, kept whole, and a page says what is missing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,23 @@ def test_the_page_has_everything(tmp_path: Path) -> None:
     first = {file.name: file.read_bytes() for file in tmp_path.glob("*.svg")}
     write(outcomes, tmp_path, quick=False, elapsed=75.0)
     assert first == {file.name: file.read_bytes() for file in tmp_path.glob("*.svg")}
+
+
+def test_the_report_has_tables_that_can_be_read(tmp_path: Path) -> None:
+    """A long or wide table stands in the page alone; a summary of many rows is several tables, of whole experiments."""
+    long = Table("Long", ("a",), tuple((f"row {number}",) for number in range(16)))
+    wide = Table("Wide", tuple("abcdefg"), (("seventh",) * 7,))
+    rows = tuple(Summary(f"measure {number}") for number in range(8))
+
+    def many(_: Rows) -> Sheet:
+        return Sheet(tables=(long, wide), summary=rows)
+
+    made = experiment(tmp_path / "log")
+    outcomes = run([replace(made, name=name, sheet=many) for name in ("one", "two")], tmp_path)
+    page = write(outcomes, tmp_path, quick=False)
+    report = page.with_name("report.md").read_text()
+    assert "**Long**\n\n16 rows, in the page that `dpi reproduce one` writes." in report
+    assert "seventh" not in report
+    assert report.count("| measure |") == 2
+    assert page.read_text().count("<td>row 15</td>") == 2
+    assert "seventh" in page.read_text()

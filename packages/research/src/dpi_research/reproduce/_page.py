@@ -18,6 +18,9 @@ SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "dpi", "path.simp
 
 SUMMARY = ("measure", "published", "uniform guess", "strict", "boosted + converging", "boosted + ledger")
 
+MOST_ROWS, MOST_COLUMNS = 15, 6
+"""Of a table that a person reads."""
+
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1c1f24 }
 table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; display: block; overflow-x: auto }
@@ -42,10 +45,10 @@ def write(outcomes: Sequence[Outcome], folder: Path, *, quick: bool, elapsed: fl
         with matplotlib.rc_context(SVG):
             for end, (figure, _) in sheets[name].figures.items():
                 figure.savefig(folder / f"{name}-{end}.svg", metadata={"Date": None})
-    text = _markdown(outcomes, sheets, quick, elapsed)
-    (folder / "report.md").write_text(text, encoding="utf-8")
+    report, whole = (_markdown(outcomes, sheets, quick, elapsed, whole=whole) for whole in (False, True))
+    (folder / "report.md").write_text(report, encoding="utf-8")
     page = folder / "index.html"
-    page.write_text(_html(text), encoding="utf-8")
+    page.write_text(_html(whole), encoding="utf-8")
     return page
 
 
@@ -59,7 +62,10 @@ def _write_csv(file: Path, rows: Sequence[Mapping[str, Value]]) -> None:
             writer.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells])
 
 
-def _markdown(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: bool, elapsed: float | None) -> str:
+def _markdown(
+    outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: bool, elapsed: float | None, *, whole: bool
+) -> str:
+    """The report, with tables of every size (`whole`) or with those that a person reads."""
     core = sum(outcome.seconds for outcome in outcomes)
     form = "quick form: fewer slots, seeds and values than the full one" if quick else "full form"
     took = "" if elapsed is None else f" This run took {_time(elapsed)} with {os.cpu_count()} cores."
@@ -79,19 +85,32 @@ def _markdown(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: b
         "result is computed again if its options, its seed or its code changed.",
         "",
     ]
-    summary = [
-        (f"[{line.measure}](#{name})", line.published, line.uniform, line.strict, line.converging, line.ledger)
-        for name, sheet in sheets.items()
-        for line in sheet.summary
-    ]
-    if summary:
-        lines += ["## Summary", "", "Each row links to its experiment.", "", *_table(SUMMARY, summary), ""]
+    lines += _summary(outcomes, sheets)
     for outcome in outcomes:
-        lines += _section(outcome, sheets[outcome.experiment.name])
+        lines += _section(outcome, sheets[outcome.experiment.name], whole)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(outcome: Outcome, sheet: Sheet) -> list[str]:
+def _summary(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet]) -> list[str]:
+    """Tables of the main figures, each of whole experiments and of at most so many rows as a person reads."""
+    lines, waiting = (
+        list[str](),
+        [outcome.experiment for outcome in outcomes if sheets[outcome.experiment.name].summary],
+    )
+    while waiting:
+        rows, titles = list[tuple[str, ...]](), list[str]()
+        while waiting and (not rows or len(rows) + len(sheets[waiting[0].name].summary) <= MOST_ROWS):
+            experiment = waiting.pop(0)
+            titles.append(f"[{experiment.title}](#{experiment.name})")
+            rows += [
+                (line.measure, line.published, line.uniform, line.strict, line.converging, line.ledger)
+                for line in sheets[experiment.name].summary
+            ]
+        lines += [f"{'; '.join(titles)}:", "", *_table(SUMMARY, rows), ""]
+    return ["## Summary", "", *lines] if lines else []
+
+
+def _section(outcome: Outcome, sheet: Sheet, whole: bool) -> list[str]:
     experiment = outcome.experiment
     lines = [f'## {experiment.title} <a id="{experiment.name}"></a>', ""]
     lines += [f"**Published.** {experiment.published}", "", f"**Here.** {experiment.setting}", ""]
@@ -106,7 +125,10 @@ def _section(outcome: Outcome, sheet: Sheet) -> list[str]:
     for end, (_, caption) in sheet.figures.items():
         lines += [f"![{html.escape(caption)}]({experiment.name}-{end}.svg)", "", f"*{caption}*", ""]
     for table in sheet.tables:
-        lines += [f"**{table.title}**", "", *_table(table.columns, table.rows), ""]
+        read = len(table.columns) <= MOST_COLUMNS and len(table.rows) <= MOST_ROWS
+        left_out = f"{len(table.rows)} rows, in the page that `dpi reproduce {experiment.name}` writes."
+        shown = ["", *_table(table.columns, table.rows)] if whole or read else ["", left_out]
+        lines += [f"**{table.title}**", *shown, ""]
     lines += [
         f"{len(outcome.results)} cases, {_time(outcome.seconds)} of one core, code {', '.join(outcome.codes)}. Data: "
         f"[{experiment.name}.csv]({experiment.name}.csv).",
