@@ -51,7 +51,7 @@ def test_the_same_command_again_pays_nothing_and_writes_the_same(cli, events):
     assert "DE" in cli(*words, "--config", "quota=0.4")
     first = Path("countries.json").read_bytes()
     Path("countries.json").unlink()
-    assert "nobody pays again" in cli(*words, "--config", "quota=0.4")
+    assert "they cost nothing now" in cli(*words, "--config", "quota=0.4")
     assert Path("countries.json").read_bytes() == first
 
 

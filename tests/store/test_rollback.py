@@ -52,7 +52,7 @@ def test_a_store_that_went_another_way_is_never_charged(behind):
     store = dpi.MemoryStore()
     stream(store)
     before = store.head()
-    with pytest.raises(StateError, match="different ways"):
+    with pytest.raises(StateError, match="different histories"):
         charge(store, seen(store, before.sequence - behind))
     assert store.head() == before
 

@@ -88,7 +88,7 @@ class Policy:
                 case _:
                     raise _wrong(number, "it must be log, witness, group or quorum, of names that stand above it")
         if quorum is None:
-            raise OptionError("the policy has no line `quorum`: nobody would have to sign.")
+            raise OptionError("the policy has no line `quorum`: it must say which witnesses have to sign.")
         return cls(tuple(logs), witnesses, groups, quorum)
 
     def origin_signed(self, checkpoint: Checkpoint) -> bool:

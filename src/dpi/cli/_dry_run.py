@@ -36,11 +36,11 @@ def rehearse(events: FileEvents, domain: Domain, slots: Slots, first: int, end: 
             passed.update({name: int(passing.sum()) for name, passing in tests.items()})
     words = [f"  {name}: {'few' if 2 * n < rows else 'most'}" if n else f"  {name}: none" for name, n in passed.items()]
     note(
-        "dry run: nothing was paid and nothing was written. What follows is made from the rows: it is private, for the "
-        "curator alone.",
+        "dry run: nothing was paid or written. The next lines are computed from rows: they are private, for the "
+        "curator only.",
         *(words if rows else ["There are no rows that can be read."]),
-        "columns, unit, format and separator may be corrected after this, for they say how rows are read. A period "
-        "or a domain that is chosen after it would be read off the data: the guarantee would be none.",
+        "You may correct columns, unit, format and separator after this. Do not choose a period or a domain by it: "
+        "they would depend on the data, and the guarantee would not hold.",
     )
 
 

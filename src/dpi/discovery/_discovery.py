@@ -56,9 +56,8 @@ class Found:
         values = [value for value in self.users if value != other]
         if not values:
             raise OptionError(
-                "no value was found, so there is no domain of them. Look over longer slots, at more users, with a "
-                "larger quota, or for shorter values: by another `name` with a quota of its own, which the same users "
-                "pay out of what they have left, and never with a new store."
+                "no value was found, so there is no domain. Take longer slots, more users, a larger quota or shorter "
+                "values, under another `name` and never with a new store: users pay from what they have left."
             )
         return Categories(values, other=other)
 

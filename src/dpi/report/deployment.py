@@ -34,7 +34,7 @@ MECHANISMS = {
     "published": "exponential mechanisms that select among a pool of distributions, with rates by the score's true "
     "sensitivity, by an exact sampler",
     "sparse_histogram": "discrete Laplace noise of scale 2^24/ε_t grains on every text of a public universe, by an "
-    "exact sampler; texts above a public threshold are shown, also those that nobody has",
+    "exact sampler; texts above a public threshold are shown, also texts without users",
 }
 COMPRESSIONS = {
     "normalise": "each user is one unit, spread over the values of their events in the slot",
@@ -50,7 +50,7 @@ PAYING = {
 ASK = "*To be said by the curator.*"  # where no program can answer
 
 ACCOUNTS = {
-    "bias": "Users whose account is spent count less, so that those who come often may be underrepresented.",
+    "bias": "Users whose account is spent count less, so frequent users may be underrepresented.",
     "accounts": "; accounts under keyed names, for ever, since to delete one would be to refill it.",
     "kept": "an account under a keyed name: what of ε is spent, the number of active slots, the epoch; no id, nothing "
     "of what the person did. It is pseudonymous personal data as long as the key exists",
@@ -219,14 +219,14 @@ def write_annex(found: Deployment, kind: str) -> str:
 
     Every answer is a function of what was declared and released; two stores with the same chain give the same page.
     """
-    large = " This is above 1, up to which it is commonly held to be strong: say why." if found.epsilon > 1 else ""
+    large = " ε above 1 is not commonly regarded as strong: give a reason." if found.epsilon > 1 else ""
     renewed = "Never: what is spent stays spent." if found.period is None else (
         f"Every {found.period} slots: over E epochs a user may lose E times ε. A bound that is renewed is weaker than "
         "one that lasts; weigh what repeats from epoch to epoch."
     )  # fmt: skip
     derived = "" if found.thinned is None else (
-        f" Measurements of slots before {found.thinned} were dropped by a public rule: those releases are as "
-        "certified, and cannot be derived again."
+        f" Measurements of slots before {found.thinned} were dropped by a public rule: those releases match their "
+        "certificates, and cannot be derived again."
     )  # fmt: skip
     return (
         resources.files(__package__)

@@ -14,8 +14,7 @@ _HEARD = 4.0  # standard deviations of its noise by which a total, or all of the
 
 WARNING = (
     "The released totals look like an empty stream: no slot, nor all slots together, shows more users than noise. If "
-    "there were users, the columns, the unit or the zone of times or the period may not be those of the events, or "
-    "accounts are empty."
+    "there were users, check the columns, the unit and the zone of times, and the period; or accounts may be empty."
 )
 
 

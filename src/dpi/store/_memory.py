@@ -335,7 +335,7 @@ class MemoryStore(Store):
         fresh = self.reached(stream) is None and self.pending(stream) is None
         if not fresh and self.head() not in [link.head for link in store.links()]:
             raise StateError(
-                "the saved stream is older than this one, or went another way: loading it would refill accounts."
+                "the saved stream is older than this one, or has another history: loading it would refill accounts."
             )
 
     def close(self) -> None:

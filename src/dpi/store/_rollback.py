@@ -54,8 +54,8 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
     """Charge every account for the lost slots, and say so in the chain."""
     if store.head().sequence >= seen.sequence:
         raise StateError(
-            "the store and its witness went different ways: what accounts have spent in both is not known. Put the "
-            "newest copy back, or start a new store."
+            "the store and its witness have different histories: the sum of what accounts have spent is not known. Put "
+            "the newest copy back, or start a new store."
         )
     _check_confirmed(store)
     _check_quotas(store, seen)

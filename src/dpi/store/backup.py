@@ -53,8 +53,8 @@ def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
     with open_store(source, read_only=True) as store:
         if store.witnessed_by is None:
             raise StateError(
-                "this store has no witness, so that nobody could tell a back-up of it from the newest copy: what was "
-                "spent since would be spent again. Open it once with a `witness`, kept elsewhere.",
+                "this store has no witness, so that a back-up could pass for the newest copy, and budget spent since "
+                "be spent again. Open it once with a `witness`, kept elsewhere.",
                 options=("witness",),
             )
         if store.folder is None:
@@ -101,8 +101,8 @@ def restore(
         seen = Witness(Path(witness)).read()
         if seen is None or store.witnessed_by != seen.witness:
             raise StateError(
-                f"the witness {witness} is missing, or not the one of this back-up: without it nobody can tell what "
-                "was spent since."
+                f"the witness {witness} is missing, or not the one of this back-up: without it the budget "
+                "spent since is not known."
             )
         if store.lacks(seen) and not charge_lost:
             _rollback.refuse(store, seen)

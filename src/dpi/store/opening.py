@@ -102,7 +102,7 @@ def open_store(
             _call(store, Witness(path, mode=mode), charge_lost, new_witness or new, signer)
         elif store.witnessed_by is not None:
             raise StateError(
-                "this store has a witness, and an old copy is told by it alone: name it (`witness=`).",
+                "this store has a witness, which alone detects an old copy: name it (`witness=`).",
                 options=("witness",),
             )
         if not read_only:
@@ -175,7 +175,7 @@ def _call(store: SQLStore, witness: Witness, charge_lost: bool, new_witness: boo
     seen, known, path = (None if new_witness else witness.read()), store.witnessed_by, witness.path
     if seen is None and known is not None and not new_witness:
         raise StateError(
-            f"the witness {path} is missing: without it nobody can tell whether the store is an old copy. Put it back; "
+            f"the witness {path} is missing: without it an old copy of the store is not detected. Put it back; "
             "or say `new_witness=True`, if you are sure that the store is the newest one.",
             options=("new_witness",),
         )
@@ -186,7 +186,7 @@ def _call(store: SQLStore, witness: Witness, charge_lost: bool, new_witness: boo
             _rollback.refuse(store, seen)
         if known is None:
             raise StateError(
-                "this copy is from before the witness, or of another store: what it has forgotten is not known."
+                "this copy is from before the witness, or of another store: the slots that it lacks are not known."
             )
         _rollback.charge(store, seen, signer)
     store.witness = replace(witness, name=secrets.token_hex(16) if seen is None else seen.witness)

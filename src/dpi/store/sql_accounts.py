@@ -162,7 +162,7 @@ class SQLAccounts(SQLEvents):
         if any(self.engine.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in ("account_runs", "measurements")):  # noqa: S608
             raise StateError(
                 "the store has its accounts in the database: move them with `dpi ledger STORE --layout buckets`, which "
-                "refills nobody."
+                "refills no account."
             )
         self.lay_out(path, bits)
 

@@ -72,7 +72,7 @@ class Seen:
         except NewerVersion:
             raise
         except (ValueError, TypeError, AttributeError):
-            raise StateError("the witness file is damaged: it no longer tells an old copy of the store.") from None
+            raise StateError("the witness file is damaged: it no longer detects an old copy of the store.") from None
         return seen
 
 

@@ -25,10 +25,10 @@ Whole = Callable[[], AbstractContextManager[None]]
 """Is entered around what should not be interrupted halfway."""
 
 LOST = (
-    "part of an input had arrived and can no longer be read: it was cut, removed, forgotten by its broker, or the "
+    "part of an input had arrived and can no longer be read: it was cut, removed, deleted by its broker, or the "
     "program ended before standard input was stored. The slots are closed without it."
 )
-AWAY = "a broker cannot be reached at the moment: slots are closed by what had arrived when it was last heard of."
+AWAY = "a broker cannot be reached at the moment: slots are closed with the events that had arrived before."
 BACK = "the broker can be reached again."
 
 

@@ -20,7 +20,7 @@ def audit(
     quick: Annotated[bool, Setting("", "Fewer neighbours and fewer runs: at most a minute on two cores.")] = False,
     json: Json = False,
 ) -> None:
-    """Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be caught.
+    """Try to refute the claims of all mechanisms and interfaces; deliberately broken mechanisms must be detected.
 
     Prints what each mechanism claims, the exact worst loss found, an empirical lower bound and a verdict; then how far
     the published accounting is exceeded. The exit code is 1 if any verdict is not as it should be. No data is needed.

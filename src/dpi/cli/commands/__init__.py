@@ -13,10 +13,10 @@ Command = Callable[..., None]
 
 COMMANDS = {
     "demo": "Release three weeks of a made-up shop, hour by hour; write a store, a report and a picture.",
-    "plan": "Say what a budget buys before any data is touched.",
+    "plan": "Compute the accuracy that a budget gives, before there are data.",
     "domain": "Write a domain file. A domain is public: make it from a public list, or discover it; never copy it from "
     "events.",
-    "run": "Release every slot of a public period from files of events, or go on where the store stopped.",
+    "run": "Release every slot of a public period from files of events, or continue after the last released slot.",
     "query": "Answer a question about one slot, or about every slot of a period, with 95 % intervals.",
     "report": "Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.",
     "verify": "Recompute the chain of certificates and its sums. The exit code is 1 if anything is wrong.",
@@ -24,16 +24,16 @@ COMMANDS = {
     "analysts.",
     "backup": "Copy a store to a new file while it is in use. Private: keep it closed, encrypted, and apart from the "
     "key.",
-    "ledger": "Say how much of ε one user has left. Private: it tells whether the user was there.",
+    "ledger": "Print how much of ε one user has left. Private: it reveals whether the user was active.",
     "keys": "Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.",
     "serve": "Serve streams over HTTP: events come in, releases go out by the public clock.",
     "mcp": "Serve releases to agents by the Model Context Protocol, over standard input and output.",
-    "audit": "Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be "
-    "caught.",
-    "compare": "Compare systems at an equal guarantee, or as they were published: errors of every slot, and what a "
-    "user loses.",
-    "reproduce": "Compute the published evaluation again and write one page: what is stated, and what each system "
-    "gives.",
+    "audit": "Try to refute the claims of all mechanisms and interfaces; deliberately broken mechanisms must be "
+    "detected.",
+    "compare": "Compare systems at an equal guarantee, or as they were published: error of every slot, and loss "
+    "of a user.",
+    "reproduce": "Compute the published evaluation again and write one page: stated results beside those of each "
+    "system.",
 }
 """The first sentence of each, as its docstring says it: the list of commands is shown without loading one."""
 

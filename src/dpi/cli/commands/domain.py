@@ -221,7 +221,7 @@ def _discover(
         discovery = looked.open(store, signer)
         following = find_first_slot(discovery.stream, looked.clock, first)
         if following > first and not json:
-            note(f"{min(following, last) - first} slots of the period were looked at already; nobody pays again.")
+            note(f"{min(following, last) - first} slots of the period were searched already; they cost nothing now.")
         try:
             play(discovery.stream, events, last, signals)
         except Interrupted as stop:
@@ -261,11 +261,10 @@ def _tell(discovery: Discovery, following: Sequence[str], out: Path, other: str 
     found, needed = discovery.found, discovery.thresholds
     if found.users.keys() <= {other}:
         fail(
-            f"no value was found, and no domain is written: a slot has {number(discovery.cost)} of ε, so a value of "
-            f"{_bytes(min(needed))} must have about {number(min(needed.values()))} users in it, one of "
-            f"{_bytes(max(needed))} {number(max(needed.values()))}. Look over longer slots, at more users, with a "
-            "larger `quota` or a shorter `length`: with another `name` and so a quota of its own, which the same "
-            "users pay out of what they have left, and never with a new store.",
+            f"no value was found, and no domain is written: with {number(discovery.cost)} of ε for a slot, a value of "
+            f"{_bytes(min(needed))} needs about {number(min(needed.values()))} users in it, one of "
+            f"{_bytes(max(needed))} {number(max(needed.values()))}. Take longer slots, more users, a larger `quota` or "
+            "a shorter `length`, under another `name` and never with a new store: users pay from what they have left.",
             FOUND,
         )
     made = found.domain(other)
@@ -291,8 +290,8 @@ def _tell(discovery: Discovery, following: Sequence[str], out: Path, other: str 
         say(f"… and {len(largest) - SHOWN:,} more.")
     say(
         f"{out}: {made}, {made.size:,} bins.",
-        f"Numbers of users have noise of ± {number(1 / discovery.cost)}; those that just passed are too high on "
-        f"average. Of the values of one slot at most {found.failure:g}, on average, are nobody's.",
+        f"Numbers of users have noise of ± {number(1 / discovery.cost)}; numbers close to the threshold are too "
+        f"high on average. On average, at most {found.failure:g} values of a slot have no user.",
         discovery.stream.guarantee,
         *following,
     )

@@ -58,7 +58,7 @@ def keys(
         json,
         {"private": str(private), "public": str(public), "fingerprint": verifier.fingerprint},
         f"{private}: keep it secret (its permissions are 600).",
-        f"{public}: give it to those who verify.",
+        f"{public}: give it to readers who verify.",
         f"Its fingerprint (SHA-256): {verifier.fingerprint}",
     )
 

@@ -44,7 +44,7 @@ def ledger(
     stream: StreamName = None,
     json: Json = False,
 ) -> None:
-    """Say how much of ε one user has left. Private: it tells whether the user was there.
+    """Print how much of ε one user has left. Private: it reveals whether the user was active.
 
     A user who was never seen has all of ε left, like everybody else who was never seen. Of a stream with a quota, it
     is what is left of that; of one without, what is left of the rest. With --layout, the accounts of the store are

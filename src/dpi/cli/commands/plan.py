@@ -29,7 +29,7 @@ def plan(
     plot: Annotated[Path | None, Setting("FILE", "Draw the plan as .svg, .png or .pdf (needs matplotlib).")] = None,
     json: Json = False,
 ) -> None:
-    """Say what a budget buys before any data is touched.
+    """Compute the accuracy that a budget gives, before there are data.
 
     The figures are those of one slot's noisy measurement; releases are better, for they learn from slot to slot.
 

@@ -65,7 +65,7 @@ def run(
     json: Json = False,
     config: Config = None,
 ) -> None:
-    """Release every slot of a public period from files of events, or go on where the store stopped.
+    """Release every slot of a public period from files of events, or continue after the last released slot.
 
     The store remembers every user's account, so that running again, or running another stream, keeps the one ε. Rows
     that cannot be read are dropped, each by itself. More options, such as policy, quota, period, converging, mechanism
@@ -86,7 +86,7 @@ def run(
       dpi run --config dpi.toml --config converging=zeta:2
     """
     if dry_run and json:
-        raise OptionError("what `--dry-run` says is private and for a person, on standard error: leave out `--json`.")
+        raise OptionError("`--dry-run` prints private lines for a person, on standard error: leave out `--json`.")
     named = files or []
     meant = domain.read([] if any("://" in name for name in named) else named)
     meant.encode({part: [] for part in meant.parts} if isinstance(meant, Product) else [])  # or its key is missing
@@ -185,6 +185,6 @@ def _summarise(stream: Stream, following: int, store: str, out: Path | None, jso
     if out is not None:
         say(f"Releases: {out}")
     if empty:
-        say(f"{WARNING} `dpi run … --dry-run` tells the curator.")
+        say(f"{WARNING} The curator can check with `dpi run … --dry-run`.")
     named = ("--stream", stream.name) if len(stream.store.streams()) > 1 else ()
     say(*next_command(store, "report", store, *named))

@@ -165,8 +165,8 @@ def _print(found: Verification, *, of_store: bool) -> None:
     facts.append(["missing", "; ".join(found.missing) or _nothing(found, of_store)])
     facts += [["restored", _restored(each)] for each in found.restored]
     if not found.end_known:
-        teller = "a witness tells (--witness)" if of_store else "a store or a witness tells (--store, --witness)"
-        facts.append(["after the end", f"what was cut off cannot be known from this alone: {teller}"])
+        needed = "a witness (--witness)" if of_store else "a store or a witness (--store, --witness)"
+        facts.append(["after the end", f"later entries may have been cut off: {needed} would detect it"])
     if found.signed is not None:
         facts.append(["signatures", "all are of this key" if found.signed else "not all are of this key"])
     if of_store:
@@ -195,7 +195,7 @@ def _restored(each: Restored) -> str:
     """What an entry says of a copy that went on."""
     lost = "" if each.lost_entry is None else f" The chain that was lost ended with entry {each.lost_entry}."
     charged = ", ".join(f"{amount:.6g}" for amount in each.charged.values())
-    told = f" Every account was charged for the lost slots (a new one {charged})." if charged else ""
+    told = f" Every account was charged for the lost slots, new ones too ({charged})." if charged else ""
     return f"from an older copy, by entry {each.entry}.{told}{lost}"
 
 

@@ -113,7 +113,7 @@ def compare(
     json: Json = False,
     config: Config = None,
 ) -> None:
-    """Compare systems at an equal guarantee, or as they were published: errors of every slot, and what a user loses.
+    """Compare systems at an equal guarantee, or as they were published: error of every slot, and loss of a user.
 
     A word with a dot, a slash or a star is a file of events, any other a mechanism. What is printed is made from the
     true data: of private events it is for the curator alone.

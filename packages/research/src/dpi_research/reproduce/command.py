@@ -26,7 +26,7 @@ def reproduce(
     processes: Annotated[int, Setting("N", "Cores to use.")] = min(2, os.cpu_count() or 1),
     json: Json = False,
 ) -> None:
-    """Compute the published evaluation again and write one page: what is stated, and what each system gives.
+    """Compute the published evaluation again and write one page: stated results beside those of each system.
 
     Results are kept in the folder, each with its options and seed: an interrupted run goes on where it was. Streams
     of real data are read from the folder that DPI_DATA names; what is not there is left out, and the page says so.
