@@ -35,6 +35,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from measure import ESTIMATES, Cell, record
 from populations import STREAMS, Population, Slot
+from results import digest
 
 EPSILON, TOP = 2.0, 14
 COLUMNS = [
@@ -146,9 +147,10 @@ def exact(population: Population, budget: str, seed: int, epsilon: float = EPSIL
 
 
 def baseline(name: str, seed: int, epsilon: float) -> dict[str, float]:
-    """The uniform guess, `spend_first` and `Converging` on the exact product, measured once and kept."""
+    """The uniform guess, `spend_first` and `Converging` on the exact product, measured once with this code and kept."""
     kept = json.loads(BASELINES.read_text()) if BASELINES.exists() else {}
-    key = f"{name}, ε = {epsilon:g}, seed {seed}"
+    code = " ".join(digest(part, "benchmarks/clocked.py") for part in ("benchmark", *ESTIMATES))
+    key = f"{name}, ε = {epsilon:g}, seed {seed}, code {code}"
     if key not in kept:
         population = STREAMS[name](seed)
         bins = population.domain.size
