@@ -1,11 +1,12 @@
-"""What durability costs: debiting a large ledger, opening it, and closing a slot on disk.
+"""What durability costs: debiting a large ledger, and opening it, beside a table of accounts.
 
-    python benchmarks/store.py [--accounts 10000000] [--active 1000000] [--slots 12] [--postgres URL]
+    python benchmarks/store.py [--sqlite 10000000/1000000] [--postgres 1000000/100000] [--slots 12] [--url URL]
 
-A debit is: find the accounts of the slot's users, weigh them, and have the payment on disk (commit, and the log copied
-into the file). Ours is the mean over consecutive slots of random users, so that every merge of runs is in it. The
-other is the usual table of accounts with one upsert a user, by `executemany` in one transaction, on the same engine
-with the same durability; its rows are made beforehand and not timed.
+Sizes are accounts/users of a slot. A debit is: find the accounts of the slot's users, weigh them, and have the payment
+on disk (commit, and the log copied into the file). Ours is the mean over consecutive slots of random users, so that
+every merge of runs is in it. The other is the usual table of accounts with one upsert a user, by `executemany` in one
+transaction, on the same engine with the same durability; its rows are made beforehand and not timed. Seconds are those
+on the wall.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from dpi.events.identity import Digests
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
 from dpi.store.sql import SQLStore
-from measure import row
+from measure import Cell, record
 
 EPSILON, PER_SLOT = Epsilon.at_most(1), Epsilon.at_most("0.01")
-BUDGET = Ledger(per_slot="0.01")
+BUDGET = Ledger(per_slot="0.01", policy=dpi.budget.spend_first)
 TABLE = "(name {bytes} PRIMARY KEY, spent {whole} NOT NULL, active {whole} NOT NULL, epoch {whole} NOT NULL)"
 UPSERT = (
     "INSERT INTO accounts (name, spent, active, epoch) VALUES ({0}, {0}, 1, 0) ON CONFLICT (name) DO UPDATE SET "
@@ -46,12 +47,14 @@ def rows_of(names: Digests) -> Rows:
 def ours(target: str, key_file: Path, names: Digests, turns: list[Digests]) -> tuple[float, float]:
     """Mean seconds of a debit, and seconds to open the store with its accounts."""
     with dpi.open_store(target, key_file=key_file) as store:
+        other = dpi.Converging(dpi.budget.Zeta(2))  # a budget of its own, so that its slots need not be released
+        dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, budget=other, store=store, name="benchmark")
         description = BUDGET.accounts(EPSILON, store.key).description
-        store.load_ledger("", description)
+        store.ledger_table("", description)
         standing = np.zeros(len(names), dtype=STANDING)
         with store.engine.transaction():
             store._accounts.append("", to_records(names, standing))
-        store.engine.erase()
+        store.erase()
     began = time.perf_counter()
     with dpi.open_store(target, key_file=key_file) as store:
         accounts = Bank.of(store).accounts("", BUDGET, EPSILON)
@@ -59,9 +62,8 @@ def ours(target: str, key_file: Path, names: Digests, turns: list[Digests]) -> t
         began = time.perf_counter()
         for slot, users in enumerate(turns):
             charge = accounts.charge(accounts.bill(users, PER_SLOT, slot))
-            store.pay(PaidSlot("benchmark", slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge.records())
-            accounts.apply(charge)
-            store.engine.erase()
+            Bank.of(store).pay(PaidSlot("benchmark", slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge)
+            store.erase()
         seconds = (time.perf_counter() - began) / len(turns)
         check(store, description, sum(len(users) for users in turns))
     return seconds, opened
@@ -122,19 +124,6 @@ def upserts_postgres(url: str, names: Digests, turns: list[Digests]) -> float:
     return seconds / len(turns)
 
 
-def slot_seconds(store: str | None, bins: int, users: int, slots: int) -> float:
-    """Mean seconds of closing a slot."""
-    rng = np.random.default_rng(3)  # benchmark data, no privacy noise
-    seconds = 0.0
-    with dpi.Stream(domain=dpi.Bins(range(1, bins)), epsilon=1, budget=BUDGET, store=store) as stream:
-        for slot in range(slots + 1):
-            ids, values = rng.integers(0, 10 * users, users), rng.integers(0, bins, users).astype(np.float64)
-            began = time.perf_counter()
-            stream.release(ids, values)
-            seconds += (time.perf_counter() - began) * (slot > 0)
-    return seconds / slots
-
-
 def drop(url: str, schema: str) -> None:
     import psycopg
 
@@ -142,36 +131,48 @@ def drop(url: str, schema: str) -> None:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
 
 
+def drawn(size: str, slots: int) -> tuple[str, Digests, list[Digests]]:
+    """A name of the size, all accounts, and those of each slot."""
+    rng = np.random.default_rng(1)
+    accounts, active = map(int, size.split("/"))
+    names = rng.integers(0, 1 << 64, (accounts, 2), dtype=np.uint64)
+    turns = [names[rng.choice(len(names), active, replace=False)] for _ in range(slots)]
+    return f"{active:,} of {accounts:,} accounts", names, turns
+
+
+def in_sqlite(size: str, slots: int) -> list[Cell]:
+    label, names, turns = drawn(size, slots)
+    with tempfile.TemporaryDirectory() as folder:
+        log, opened = ours(f"{folder}/visits.db", Path(folder) / "key", names, turns)
+        table = upserts_sqlite(Path(folder) / "table.db", names, turns[:1])
+    return [f"SQLite, {label}", log, table, table / log, opened]
+
+
+def in_postgres(size: str, slots: int, url: str) -> list[Cell]:
+    label, names, turns = drawn(size, slots)
+    drop(url, "dpi_benchmark")
+    mark = "&" if "?" in url else "?"
+    with tempfile.TemporaryDirectory() as folder:
+        log, opened = ours(f"{url}{mark}schema=dpi_benchmark", Path(folder) / "key", names, turns)
+    table = upserts_postgres(url, names, turns[:1])
+    drop(url, "dpi_benchmark")
+    return [f"PostgreSQL, {label}", log, table, table / log, opened]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--accounts", type=int, default=10_000_000)
-    parser.add_argument("--active", type=int, default=1_000_000)
+    parser.add_argument("--sqlite", default="10000000/1000000")
+    parser.add_argument("--postgres", default="1000000/100000")
     parser.add_argument("--slots", type=int, default=12)
-    parser.add_argument("--upsert-slots", type=int, default=1)
-    parser.add_argument("--postgres", help="URL of a server, for a second table")
-    parser.add_argument("--folder", help="where the files go; a temporary folder of the system otherwise")
+    parser.add_argument("--url", default="postgresql:///postgres", help="of a PostgreSQL")
     options = parser.parse_args()
-    rng = np.random.default_rng(1)
-    names = rng.integers(0, 1 << 64, (options.accounts, 2), dtype=np.uint64)
-    turns = [names[rng.choice(len(names), options.active, replace=False)] for _ in range(options.slots)]
-    row(f"{options.active:,} of {options.accounts:,} accounts", "seconds", "ratio")
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        key = Path(folder) / "key"
-        if options.postgres is None:
-            log, opened = ours(f"{folder}/visits.db", key, names, turns)
-            table = upserts_sqlite(Path(folder) / "table.db", names, turns[: options.upsert_slots])
-        else:
-            drop(options.postgres, "dpi_benchmark")
-            mark = "&" if "?" in options.postgres else "?"
-            log, opened = ours(f"{options.postgres}{mark}schema=dpi_benchmark", key, names, turns)
-            table = upserts_postgres(options.postgres, names, turns[: options.upsert_slots])
-            drop(options.postgres, "dpi_benchmark")
-        row(f"debit: log of runs, mean of {options.slots} slots", log, 1.0)
-        row(f"debit: upserts by executemany, {options.upsert_slots} slot(s)", table, table / log)
-        row("open the store with its accounts", opened)
-        if options.postgres is None:
-            row("slot of 50,000 users, 10,000 bins: memory", slot_seconds(None, 10_000, 50_000, 10))
-            row("slot of 50,000 users, 10,000 bins: SQLite", slot_seconds(f"{folder}/slots.db", 10_000, 50_000, 10))
+    record(
+        "store-debit",
+        parts=("budget", "store"),
+        about=f"Seconds of a payment: the mean of {options.slots} slots, and one slot of upserts.",
+        columns=["", "debit s", "by upserts s", "upserts / debit", "opening s"],
+        rows=[in_sqlite(options.sqlite, options.slots), in_postgres(options.postgres, options.slots, options.url)],
+    )
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 import dpi
 from dpi.noise import UnsafeSeededSource
+from measure import ESTIMATES, Cell, record
 
 Floats = npt.NDArray[np.float64]
 WORDS, TURNOVER = 200, 0.05
@@ -70,17 +71,24 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=32)
     parser.add_argument("--seeds", type=int, default=2)
     args = parser.parse_args()
-    print("newcomers  recall in 1, 3, 8, 16   later  slots  found  distance")
+    rows = list[list[Cell]]()
     for newcomers in (0.3, 0.05, 0.0):
         runs = [play(world(args.users, args.slots, newcomers, seed), args.epsilon, seed) for seed in range(args.seeds)]
         recall = np.mean([run[0] for run in runs], axis=0)
         waits, distance = [wait for run in runs for wait in run[1]], np.mean([run[2][8:] for run in runs])
-        early = " ".join(f"{recall[slot]:5.2f}" for slot in (1, 3, 8, 16))
-        print(
-            f"{newcomers:9.2f}  {early}  {recall[8:].mean():6.2f}  {np.median(waits) if waits else np.nan:5.1f}  "
-            f"{len(waits) / len(runs):5.0f}  {distance:8.3f}",
-            flush=True,
-        )
+        early: Cell = {str(slot): float(recall[slot]) for slot in (1, 3, 8, 16) if slot < args.slots}
+        wait = float(np.median(waits)) if waits else None
+        later, found = float(recall[8:].mean()), len(waits) / len(runs)
+        rows.append([100 * newcomers, early, later, wait, found, float(distance)])
+        print(*rows[-1], flush=True)
+    record(
+        "discovery-turnover",
+        parts=(*ESTIMATES, "domain"),
+        about=f"{args.users:,} users, ε = {args.epsilon:g}; {WORDS} words, {TURNOVER:.0%} of them new in every slot.",
+        columns=["newcomers, %", "recall by slot", "recall later", "slots until listed", "new words found", "distance"],
+        rows=rows,
+        seeds=range(args.seeds),
+    )
 
 
 if __name__ == "__main__":
