@@ -383,12 +383,12 @@ def test_the_age_of_the_measurement_stands_in_front():
     """Before anything else the page says when its newest picture was measured, in slots and by name."""
     html = page(carried(20, range(15, 20)), title="Visits")
     lead = re.search(r'<p class="lead">(.*?)</p>', html)[1]
-    said = "The newest picture was measured 3 slots before its own on average, about 2026-03-01 16:00."
+    said = "The newest estimate was measured 3 slots before its own slot, on average, about 2026-03-01 16:00."
     assert lead.startswith(f"<strong>{said}")
-    assert html.index("Newest picture measured") < html.index("<dt>Slots</dt>")
+    assert html.index("Newest estimate measured") < html.index("<dt>Slots</dt>")
     assert "<dd>3 slots earlier" in html
     now = page(carried(20, ()), title="Visits")
-    assert "<strong>The newest picture was measured in its slot, 2026-03-01 19:00." in now
+    assert "<strong>The newest estimate was measured in its own slot, 2026-03-01 19:00." in now
     nothing = [*carried(3, (), epsilon=0.0)[:2], replace(carried(3, (2,))[2], age=0.0)]
     assert "<strong>The newest release has no measurement." in page(nothing, title="Visits")
 

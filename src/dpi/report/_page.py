@@ -133,7 +133,7 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
     )
 
 
-_GAPS = " Hatched stretches, with a broken line, were not measured: less than half of their picture is from their slot."
+_GAPS = " Hatched parts with a broken line were mostly not measured: more than half of the estimate comes from earlier slots."
 _BARS = f"The bar is the estimate, the line its {LEVEL_TEXT} interval."
 _MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
 _PAYERS = (
@@ -141,8 +141,8 @@ _PAYERS = (
     "account is empty are not counted."
 )
 _ACTIVE = (
-    "Estimated number of all active users in a slot, those who were not due to pay included, with its "
-    f"{LEVEL_TEXT} interval."
+    f"Estimated number of all active users in a slot, with its {LEVEL_TEXT} interval. Users who were not due to pay "
+    "are included."
 )
 _PEOPLE = (
     " Newcomers came to this stream for the first time, returning users came before, and reach counts all users so "
@@ -187,7 +187,7 @@ def _tiles(facts: Facts, status: Status) -> Html:
     together = f"Spent at most by all {status.streams} streams of the store"
     by_all = [] if status.streams == 1 or status.spent is None else [(together, budget_text(status.spent))]
     tiles = [
-        ("Newest picture measured", _page_text.age_figure(facts)),
+        ("Newest estimate measured", _page_text.age_figure(facts)),
         ("Slots", f"{facts.slots:,}"),
         ("Values", f"{facts.newest.domain.size:,}"),
         ("ε per user", "see above" if facts.epsilon_total is None else budget_text(facts.epsilon_total)),

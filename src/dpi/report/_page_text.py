@@ -42,14 +42,14 @@ class Status:
 
 
 def describe_age(facts: Facts) -> str:
-    """Say how old the measurement behind the newest picture is. There is no wall clock: it is told in slots."""
+    """Say how old the measurement behind the newest estimate is. There is no wall clock: it is told in slots."""
     if facts.newest.measured_ago is None:
         return "The newest release has no measurement."
     ago = round(facts.newest.measured_ago)
     if ago == 0:
-        return f"The newest picture was measured in its slot, {facts.last}."
+        return f"The newest estimate was measured in its own slot, {facts.last}."
     about = f", about {facts.measured_in}" if facts.measured_in else ""
-    return f"The newest picture was measured {_slots(ago)} before its own on average{about}."
+    return f"The newest estimate was measured {_slots(ago)} before its own slot, on average{about}."
 
 
 def age_figure(facts: Facts) -> Html:

@@ -50,7 +50,7 @@ export function drawHeat(app) {
   drawSlot(app);
 }
 
-const unmeasured = ({ measured }) => (measured.every(Boolean) ? "" : "Hatched slots were not measured: less than half of their picture is from their slot. ");
+const unmeasured = ({ measured }) => (measured.every(Boolean) ? "" : "Hatched slots were mostly not measured: more than half of the estimate comes from earlier slots. ");
 
 function hidden(series) {
   const share = series.other.at(-1) ?? 0;
