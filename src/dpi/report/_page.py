@@ -133,7 +133,7 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
     )
 
 
-_GAPS = " Hatched parts with a broken line were mostly not measured: more than half of the estimate comes from earlier slots."
+_GAPS = " Hatched parts with a broken line were mostly not measured: most of the estimate comes from earlier slots."
 _BARS = f"The bar is the estimate, the line its {LEVEL_TEXT} interval."
 _MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
 _PAYERS = (
