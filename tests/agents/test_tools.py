@@ -135,7 +135,8 @@ def test_the_chain_and_the_promise(tools, store):
 @pytest.mark.parametrize(
     ("tool", "given", "why"),
     [
-        ("ask", {"question": "top", "stream": "visits"}, "unknown question"),
+        ("ask", {"question": "top", "stream": "visits"}, "such as `top 5`"),
+        ("ask", {"question": "topp 5", "stream": "visits"}, "unknown question"),
         ("ask", {"question": "probability 'home", "stream": "visits"}, "in pairs"),
         ("ask", {"question": "probability nowhere", "stream": "visits"}, "not in the domain"),
         ("ask", {"question": "total"}, "must be one of"),

@@ -163,6 +163,20 @@ def test_questions_that_have_no_answer(cli, store, question):
     assert cli.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [("top", "the question is `top K`, such as `top 5`. Got 'top'."),
+     ("range 3", "the question is `range LOW HIGH`, such as `range 0 10`. Got 'range 3'."),
+     ("probability", "the question is `probability VALUE`. Got 'probability'."),
+     ("median DE", "the question is `median`. Got 'median DE'."),
+     ("topp 3", "unknown question 'topp 3': ask top K,")],
+)  # fmt: skip
+def test_a_question_with_other_words_than_it_takes(cli, store, question, said):
+    """Its form is shown."""
+    cli("query", store, *question.split(), code=2)
+    assert said in " ".join(cli.stderr.split())
+
+
 def test_several_streams_must_be_named(cli, visits):
     """The names, which are public, are told."""
     for name in ("one", "two"):

@@ -72,6 +72,28 @@ def test_every_page_is_at_most_three_clicks_away(start):
     assert [path.relative_to(ROOT).as_posix() for path in pages if path not in clicks and path.stem != "index"] == []
 
 
+def anchors(page):
+    """The anchors of a page's headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", ["CHANGELOG.md", "README.md", "CONTRIBUTING.md", "examples/README.md"])
+def test_links_of_files_beside_the_book_lead_somewhere(name):
+    """Pages that were merged, and headings that were renamed, are noticed; the build checks links of the book."""
+    file = ROOT / name
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", file.read_text("utf-8")) if not re.match(r"\w+:", link)]
+    assert links
+    broken = []
+    for link in links:
+        path, _, anchor = link.partition("#")
+        page = file.parent / path if path else file
+        if not page.exists() or (anchor and page.suffix == ".md" and anchor not in anchors(page)):
+            broken.append(link)
+    assert broken == []
+
+
 def test_every_room_has_its_row():
     """docs/design.md says of every package what it may see."""
     text = (ROOT / "docs" / "design.md").read_text("utf-8").partition("## Rooms and what they may see")[2]

@@ -103,6 +103,7 @@ def test_an_address_that_cannot_be_had_is_said(tmp_path, host, reason):
             check=False, timeout=60,
         )  # fmt: skip
     assert done.returncode == 2
+    assert "serving on" not in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last == f"dpi: error: nothing can listen on {host}:{port} ({reason}): choose another `host` or `port`."
 

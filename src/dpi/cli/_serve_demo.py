@@ -35,12 +35,13 @@ def demonstrate(host: str, port: int, json: bool) -> None:
         config = Config(
             store=f"{folder}/shop.db", tokens=tokens.path, host=host, port=port, delay="500ms", streams={NAME: settings}
         )
-        running, stop, url = make_server(Service(config)), threading.Event(), f"http://{host}:{port}"
+        stop, url = threading.Event(), f"http://{host}:{port}"
         page = f"{url}/#token={analyst}"  # what is after # is never sent: a script takes it, and out of the address
-        threads = [threading.Thread(target=_visit, args=(url, curator, stop), daemon=True)]
-        if json:
-            document({"url": url, "streams": [NAME], "analyst": analyst, "page": page})
-        else:
+
+        def say_where() -> None:
+            if json:
+                document({"url": url, "streams": [NAME], "analyst": analyst, "page": page})
+                return
             note(f"serving a made-up shop on {url}/v1, until Ctrl-C; an hour of it takes {HOUR} seconds.")
             say(
                 f"Look at it, with a token that is in the address alone:  {page}",
@@ -48,6 +49,10 @@ def demonstrate(host: str, port: int, json: bool) -> None:
                 f'  curl -N -H "Authorization: Bearer {analyst}" {url}/v1/streams/{NAME}/follow',
                 f'  curl -H "Authorization: Bearer {analyst}" "{url}/v1/streams/{NAME}/answers/top?k=3"',
             )
+
+        running = make_server(Service(config), say_where)
+        threads = [threading.Thread(target=_visit, args=(url, curator, stop), daemon=True)]
+        if not json:
             threads.append(threading.Thread(target=_tell, args=(url, analyst, stop), daemon=True))
         for thread in threads:
             thread.start()

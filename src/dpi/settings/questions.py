@@ -24,6 +24,9 @@ QUESTIONS = (
 """What can be asked of one release."""
 BETWEEN = ("l1", "kl", "join-size")
 """What can be asked of two."""
+EXAMPLES = {"top": "top 5", "retention": "retention 7", "stickiness": "stickiness 7", "quantile": "quantile 0.9",
+            "range": "range 0 10"}  # fmt: skip
+"""Questions with a number, as they may be written."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,11 @@ def asked(words: Sequence[str], level: float = LEVEL) -> Callable[[Distribution]
             return lambda d: _one(d.range(_number(low, "range"), _number(high, "range")), level, 0, 1)
         case ["correlation", one, other]:
             return lambda d: _one(d.correlation(one, other), level)
-    raise OptionError(f"unknown question {' '.join(words)!r}: ask {QUESTIONS}.")
+    text, forms = " ".join(words), {form.split()[0]: form for form in QUESTIONS.split(", ")}
+    if words and words[0] in forms:
+        example = f", such as `{EXAMPLES[words[0]]}`" if words[0] in EXAMPLES else ""
+        raise OptionError(f"the question is `{forms[words[0]]}`{example}. Got {text!r}.")
+    raise OptionError(f"unknown question {text!r}: ask {QUESTIONS}.")
 
 
 def meant(domain: Domain, texts: Sequence[str]) -> object:

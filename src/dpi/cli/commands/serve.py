@@ -74,12 +74,15 @@ def serve(
             raise OptionError("`new` begins a store where there is none. There is one: leave it out.")
         note(ANEW)
     url = f"{'http' if settings.certificate is None else 'https'}://{settings.host}:{settings.port}"
-    if json:
-        document({"url": url, "streams": sorted(made.streams)})
-    else:
-        note(f"serving on {url}/v1; the page is at {url}/")
+
+    def say_where() -> None:
+        if json:
+            document({"url": url, "streams": sorted(made.streams)})
+        else:
+            note(f"serving on {url}/v1; the page is at {url}/")
+
     logs.set_up(path=log)
-    start(made)
+    start(made, say_where)
 
 
 def token(
