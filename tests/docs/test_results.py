@@ -38,14 +38,13 @@ CONVERTED: dict[str, set[str]] = {
     },
     "spark#Costs": set(),
     "apps#Measured quality": {"ε = 2", "100 %", "COVID-19", "90 %", "5 %"},
-    "baselines#Units, losses and errors": {
-        "ε = 1", "20", "2,000", "300", "δ = 10⁻⁶", "between 0 and 20,000",  # the stream
-        "600", "10⁻⁹", "2⁻²⁴", "2020",
-    },
     "published#Use and accuracy": {"[0, 1]"},
     "compare": {
         "ε = 1", "ε = 10", "ε = 0.1, 1 and 10", "L1", "100", "0, 5 % and 100 %",
         "cap of 1", "cap of 10", "Cap 10", "101", "51", "104",
+        "29", "20", "2,000", "300", "δ = 10⁻⁶", "between 0 and 20,000", "600", "10⁻⁹", "2⁻²⁴",  # of mechanisms
+        "5 / 50", "ε is 0.5", "1.34", "7 and 67", "0.005 after 50 slots", "Λ = 10⁴", "10⁸",  # printed by the paper
+        "2020", "2021", "2023", "2^j", "1/√(1 − x)",
     },
     "utility": {
         "0.01", "14", "95 %", "ε is 2", "200", "5,000", "100", "50,000", "3,000", "5 %",  # the measure, populations
