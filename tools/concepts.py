@@ -339,7 +339,7 @@ if __name__ == "__main__":
     left, certificates = play()
     account(left)
     payers(certificates)
-    print(f"docs/ledger.md: epsilon_spent after {SLOTS} days is {certificates[-1]['epsilon_spent']:.2f}")
+    print(f"docs/howto-budgets.md: epsilon_spent after {SLOTS} days is {certificates[-1]['epsilon_spent']:.2f}")
     slot()
     architecture()
     odds()
