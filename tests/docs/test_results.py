@@ -27,16 +27,14 @@ CONVERTED: dict[str, set[str]] = {
         "x86-64", "0.19.1", "0.21.0", "12",  # builds of a peer
         "1 is proportional, 0 not at all",
     },
-    "capacity": {
-        "20,000", "200,000", "800", "500",  # what is measured, and options
-        "60", "16.7 ms",  # of a screen
-        "0.7", "74", "106",  # of the layout of accounts
-    },
     "limits": {
         "50", "36 bytes", "16 MiB", "131,072", "800", "32",  # what is measured, the layout, options
         "2⁻⁴⁰", "1024", "10", "1 s", "1,024", "1,000,000", "20,000", "16 texts",  # limits
+        "200,000", "500",  # what is measured, and options
+        "60", "16.7 ms",  # of a screen
+        "0.7", "74", "106",  # of the layout of accounts
     },
-    "spark#Costs": set(),
+    "engine#Costs on Spark": set(),
     "apps#Measured quality": {"ε = 2", "100 %", "COVID-19", "90 %", "5 %"},
     "published#Use and accuracy": {"[0, 1]"},
     "compare": {
@@ -54,7 +52,7 @@ CONVERTED: dict[str, set[str]] = {
 }  # fmt: skip
 """Pages of evidence, or sections, whose figures are all included, and digits of their own words: settings alone."""
 PICTURES = {"performance": 3}
-NARROW = ("performance", "capacity", "limits", "spark")
+NARROW = ("performance", "limits", "engine")
 """Pages whose tables a reader takes in at a glance: six columns and fifteen rows at most."""
 
 
