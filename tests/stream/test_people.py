@@ -195,8 +195,8 @@ def test_what_is_no_surer_than_the_prior_is_not_offered():
         (["retention", "x"], "`retention` must be a whole number. Got 'x'."),
         (["retention", "7", "old"], "`cohort` must be new or first. Got 'old'."),
         (["stickiness", "8"], "`window` must be 7 or 30. Got 8."),
-        (["stickiness"], "unknown question"),
-        (["retention", "7", "new", "first"], "unknown question"),
+        (["stickiness"], "the question is `stickiness 7|30`, such as `stickiness 7`."),
+        (["retention", "7", "new", "first"], "the question is `retention 1|7|30 [first]`, such as `retention 7`."),
     ],
 )
 def test_other_periods_are_refused(words, why):
