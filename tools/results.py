@@ -4,10 +4,10 @@
     python tools/results.py NAME …      measure these again, one after the other; `stale` names all that are stale
 
 A result is a table or some values, with the command that measured them, its seconds, seeds and machine, and a digest of
-each part of the program that it depends on. A digest is of syntax trees without docstrings and sentences: words change
-nothing. A result is stale once a part has another digest, and a page that includes it says which. A digest that is not
-known (null) is of figures that were measured before they were kept so: they are stale until they are measured again. A
-file with a command alone declares a result: pages say that it is not measured yet.
+each part of the program that it depends on. A digest is of syntax trees without docstrings, strings below constants and
+sentences: words change nothing. A result is stale once a part has another digest, and a page that includes it says
+which. A digest that is not known (null) is of figures that were measured before they were kept so: they are stale until
+they are measured again. A file with a command alone declares a result: pages say that it is not measured yet.
 
 A goal is a figure with the most, or the least, that it should be. Each has to be in the run that measured it; a page
 tells the goals of a result below its table, reached or missed.
@@ -252,19 +252,15 @@ def digest(part: str, script: str) -> str:
 
 
 def _tree(path: Path) -> str:
-    """The syntax tree of a file without its docstrings, and with all sentences alike: messages move no figure."""
+    """The syntax tree of a file without strings that do nothing, and with all sentences alike: words move no figure."""
     tree = ast.parse(path.read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SENTENCE.search(node.value):
             node.value = "a sentence"
-        body = getattr(node, "body", None)
-        if (
-            isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-        ):
-            del body[0]
+        if isinstance(body := getattr(node, "body", None), list):
+            body[:] = [
+                each for each in body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+            ]
     return ast.dump(tree)
 
 

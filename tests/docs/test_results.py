@@ -126,6 +126,7 @@ def test_a_result_says_how_it_was_measured(name):
     ("line", "same"),
     [
         ('raise ValueError("there is no such slot.")', True),
+        ('"""Its unit, and where it comes from."""', True),
         ("x = 2", False),
         ('rows("SELECT slot FROM releases WHERE slot = ?")', False),
     ],
@@ -133,7 +134,7 @@ def test_a_result_says_how_it_was_measured(name):
 def test_words_make_no_figure_stale(line, same, tmp_path):
     """A digest is of what a program does: another sentence changes nothing, another number or query does."""
     path = tmp_path / "module.py"
-    path.write_text('"""A module."""\nx = 1\nraise ValueError("this is not a slot.")\nrows("SELECT 1")\n')
+    path.write_text('"""A module."""\nx = 1\n"""Its unit."""\nraise ValueError("there is none.")\nrows("SELECT 1")\n')
     before, lines = results._tree(path), path.read_text().splitlines()
     name = line.split("(")[0].split(" ")[0]
     path.write_text("\n".join([line if one.startswith(name) else one for one in lines]))
