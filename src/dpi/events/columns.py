@@ -219,8 +219,8 @@ def whole(texts: pl.Series) -> pl.Series:
     """
     import polars as pl
 
-    # Before any pattern: a float begins with a minus or a digit, and whether a text does is seen at its first bytes.
-    if texts.dtype != pl.String or not ((texts >= "-") & (texts < ":")).any():
+    # Before any pattern: a float begins with a minus or a digit, and whether a text may is seen at its first bytes.
+    if texts.dtype != pl.String or not (texts < ":").any():
         return texts
     written = texts.str.contains(_FLOAT)
     if not written.any():

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Digests = npt.NDArray[np.uint64]
 """Shape (n, 2): 128 bits a row."""
-Bytes = npt.NDArray[np.uint8]
 
 KEY_BYTES = 32
 LONGEST = 1024
@@ -138,10 +137,10 @@ def digests(ids: pl.Series | Integers, key: bytes) -> Digests:
         if isinstance(part, np.ndarray):
             here[:] = _integers(part, encrypt)
             continue
-        whole = part.cast(pl.Int64, strict=False)
-        if whole.null_count() == part.len():
+        if not (part < ":").any():  # an integer begins with a minus or a digit
             here[:] = _texts(part, encrypt)
             continue
+        whole = part.cast(pl.Int64, strict=False)
         whole = whole.set((whole.cast(pl.String) != part).fill_null(False), None)
         here[:] = _integers(whole.fill_null(0).to_numpy(), encrypt)
         text = np.flatnonzero(whole.is_null().to_numpy())
@@ -180,12 +179,15 @@ def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes]) -> Digests:
     else:
         encoded = [text.encode() for text in rows]
         sizes, joined = np.fromiter(map(len, encoded), np.int64, len(encoded)), b"".join(encoded)
-    starts, blocks = np.cumsum(sizes) - sizes, np.where(sizes <= _SHORT, 0, (sizes + _SHORT) // _BLOCK)
-    different = np.flatnonzero(np.bincount(blocks)).tolist()
+    starts = np.cumsum(sizes) - sizes
+    fewest, most = [0 if size <= _SHORT else -(-size // _BLOCK) for size in (int(sizes.min()), int(sizes.max()))]
     # A byte before all texts, for the length of a short one, and room behind them for the longest.
-    content = np.frombuffer(b"".join([b"\0", joined, bytes(max(1, different[-1]) * _BLOCK)]), dtype=np.uint8)
+    content = b"".join([b"\0", joined, bytes((1 + most) * _BLOCK)])
+    if fewest == most:
+        return _mac(content, starts, sizes, most, encrypt)
+    blocks = np.where(sizes <= _SHORT, 0, (sizes + _SHORT) // _BLOCK)
     result = np.empty((sizes.size, 2), dtype=np.uint64)
-    for count in different:
+    for count in np.flatnonzero(np.bincount(blocks)).tolist():
         here = np.flatnonzero(blocks == count)
         found = _mac(content, starts[here], sizes[here], count, encrypt)
         result[here, 0], result[here, 1] = found[:, 0], found[:, 1]
@@ -199,16 +201,16 @@ def _cipher(key: bytes) -> Callable[[bytes], bytes]:
     return Cipher(algorithms.AES(check_key(key)), modes.ECB()).encryptor().update  # noqa: S305
 
 
-def _mac(content: Bytes, starts: Integers, sizes: Integers, blocks: int, encrypt: Callable[[bytes], bytes]) -> Digests:
+def _mac(content: bytes, starts: Integers, sizes: Integers, blocks: int, encrypt: Callable[[bytes], bytes]) -> Digests:
     """Return the CBC-MAC of ids that all take the same number of blocks after the first."""
     if blocks == 0:
         head = _cut(content, starts, 1 + sizes, _BLOCK)
-        head[:, 0] = sizes
+        head.view(np.uint8)[:, 0] = sizes
         return _words(encrypt(head.tobytes()))
     state = np.empty((sizes.size, 2), dtype=np.uint64)
     state[:, 0], state[:, 1] = _LONG, sizes
     state = _words(encrypt(state.tobytes())).copy()
-    words = _cut(content, 1 + starts, sizes, blocks * _BLOCK).view(np.uint64)
+    words = _cut(content, 1 + starts, sizes, blocks * _BLOCK)
     for word in range(0, 2 * blocks, 2):
         for half in (0, 1):  # a column at a time: numpy is slow at rows of two
             state[:, half] ^= words[:, word + half]
@@ -216,17 +218,18 @@ def _mac(content: Bytes, starts: Integers, sizes: Integers, blocks: int, encrypt
     return state
 
 
-def _cut(content: Bytes, starts: Integers, sizes: Integers, width: int) -> Bytes:
-    """Return pieces of a content, one a row, each with zeros behind it up to the width."""
-    pieces: Bytes = np.lib.stride_tricks.sliding_window_view(content, width)[starts]
-    words = pieces.view(np.uint64)
-    for word in range(width // 8):
-        words[:, word] &= _FIRST[np.clip(sizes - 8 * word, 0, 8)]
-    return pieces
+def _cut(content: bytes, starts: Integers, sizes: Integers, width: int) -> npt.NDArray[np.uint64]:
+    """Return pieces of a content as words, one piece a row, each with zeros behind it up to the width in bytes."""
+    # Every piece that there is, as one item that is copied whole: several times as fast as by its bytes.
+    every = np.ndarray(len(content) - width + 1, dtype=f"V{width}", buffer=content, strides=(1,))
+    words: npt.NDArray[np.uint64] = every[starts].view(f"{width // 8}u8")
+    for word in range(sizes.min() // 8, width // 8):  # every piece fills the words before
+        words[:, word] &= _FIRST.take(sizes - 8 * word, mode="clip")
+    return words
 
 
 def _words(data: bytes) -> Digests:
-    return np.frombuffer(data, dtype=np.uint64).reshape(-1, 2)
+    return np.frombuffer(data, dtype="2u8")
 
 
 def extend(names: Digests, content: Digests, key: bytes) -> Digests:
