@@ -162,11 +162,19 @@ def test_integer_ids_are_the_same_rows_sorted_before_they_are_named(chunk, ids, 
         patch.setattr(rows_module, "_CHUNK", chunk)
         patch.setattr(grouping, "_CHUNK", chunk)
         fast = Rows.of(np.array(ids, dtype=np.int64), codes, KEY)
-        assert grains(fast, 5) == grains(plain, 5)
+        assert all(grains(fast, 5, method) == grains(plain, 5, method) for method in METHODS)
         if fast.grouped:
             assert len(fast) == len(Rows.sum([plain]))
     for one, other in zip(astuple(Rows.sum([fast]))[:4], astuple(Rows.sum([plain]))[:4], strict=True):
         assert one.tolist() == other.tolist()
+
+
+@pytest.mark.parametrize("largest", [2**31 - 3, 2**31 - 2, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40 - 1])
+def test_bins_of_integer_ids_are_as_wide_as_they_need_to_be(largest, monkeypatch):
+    """Bins on both sides of 31 and 32 bits are the bins that came."""
+    monkeypatch.setattr(rows_module, "FEW", 0)
+    rows = Rows.of(np.array([7, 7, 8, 7]), np.array([largest, 0, largest - 1, largest]), KEY)
+    assert (rows.grouped, rows.bins.tolist(), rows.counts.tolist()) == (True, [0, largest, largest - 1], [1, 2, 1])
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))

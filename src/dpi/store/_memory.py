@@ -172,6 +172,7 @@ class MemoryStore(Store):
             if any(slot >= paid.slot for slot in before):
                 raise StoreError("the slot was paid for already.")
             ledgers = {} if debited is None else {ledger: replace(debited, runs=_add(debited.runs, charge))}
+            del charge  # of a large slot it is memory that the payments can use
             events = tuple(each.only(each.slots > paid.slot) for each in kept.events)
             after = replace(kept, paid=paid, events=events, payments=_add(kept.payments, payments or b""))
             self._write({paid.stream: after}, ledgers=ledgers)

@@ -89,9 +89,12 @@ class Bank:
     def pay(self, paid: PaidSlot, ledger: str | None, charge: Charge | None) -> None:
         """Keep a measurement and debit the accounts, if there are any: in the store, and then in memory."""
         with self.writing():
-            records = b"" if charge is None else charge.records()
-            payments = None if charge is None or charge.own is None else charge.payments()
-            self.store.pay(paid, ledger or "", records, payments)
+            self.store.pay(  # records of a large slot are much memory, so the store alone holds them
+                paid,
+                ledger or "",
+                b"" if charge is None else charge.records(),
+                None if charge is None or charge.own is None else charge.payments(),
+            )
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
 
