@@ -166,7 +166,7 @@ class RunFiles:
             self._check(run)
             with self._opened(run) as (held, fences):
                 numbers[rows] = at = _block_of(names[rows], held, fences)
-                raw[rows] = held.view(_RAW)[at]
+                held.view(_RAW).take(at, out=raw[rows], mode="clip")  # no copy between
             sizes[rows] = run.size // RECORD.itemsize
             reading.append((run, rows.stop - rows.start))
         standing, found = np.zeros(len(names), dtype=_BYTES), np.zeros(len(names), dtype=np.bool_)
@@ -176,7 +176,7 @@ class RunFiles:
             self._verify(blocks, numbers[there], reading)
             row, column = _located(blocks, numbers[there], sizes[there], names[there])
             at = row if isinstance(there, slice) else there[row]
-            standing[at] = blocks["records"]["standing"][row, column].view(_BYTES)
+            standing[at] = blocks["records"]["standing"].view(_BYTES)[row, column]
             found[at] = True
         return standing.view(STANDING), found
 
@@ -360,18 +360,16 @@ def _block_of(names: Digests, held: Blocks, fences: Words) -> Integers:
 def _located(blocks: Blocks, numbers: Integers, sizes: Integers, names: Digests) -> tuple[Integers, Integers]:
     """Rows whose name stands in their block, and where; raises `StateError` if one could stand in another block."""
     stored = blocks["records"]["name"]
-    high, low = np.ascontiguousarray(stored["high"]), np.ascontiguousarray(stored["low"])
-    same = (high == names[:, :1]) & (low == names[:, 1:])
-    last = numbers == -(-sizes // RECORDS) - 1
-    if last.any():
-        same[last] &= (numbers[last, None] * RECORDS + np.arange(RECORDS)) < sizes[last, None]
-    row, column = np.nonzero(same)
+    row, column = np.nonzero(np.ascontiguousarray(stored["high"]) == names[:, :1])
+    same = (stored["low"][row, column] == names[row, 1]) & (numbers[row] * RECORDS + column < sizes[row])
+    row, column = row[same], column[same]
     absent = np.ones(len(names), dtype=np.bool_)
     absent[row] = False
-    following = blocks["next"]
-    early = (numbers > 0) & _before(names[:, 0], names[:, 1], high[:, 0], low[:, 0])
-    late = ~last & ~_before(names[:, 0], names[:, 1], following[:, 0], following[:, 1])
-    if (absent & (early | late)).any():
+    high, low, first, following = names[absent, 0], names[absent, 1], stored[absent, 0], blocks["next"][absent]
+    number, last = numbers[absent], -(-sizes[absent] // RECORDS) - 1
+    early = (number > 0) & _before(high, low, first["high"], first["low"])
+    late = (number != last) & ~_before(high, low, following[:, 0], following[:, 1])
+    if (early | late).any():
         raise StateError(MISSING)
     return row, column
 
