@@ -241,12 +241,16 @@ def machine() -> str:
     return f"{cores}, {ours}, load {LOAD:.1f} before"
 
 
-@cache
 def digest(part: str, script: str) -> str:
     """Return the digest of a part: of its syntax trees, without docstrings, sentences and places."""
-    files = _scripts(ROOT / script) if part == "benchmark" else sorted((ROOT / PARTS[part][0]).rglob("*.py"))
+    return _digest(ROOT / (script if part == "benchmark" else PARTS[part][0]))
+
+
+@cache
+def _digest(place: Path) -> str:
+    """The digest of a folder, or of a script and the benchmarks that it imports."""
     found = hashlib.blake2b(digest_size=8)
-    for path in files:
+    for path in sorted(place.rglob("*.py")) if place.is_dir() else _scripts(place):
         found.update(f"{path.relative_to(ROOT)}\n{_tree(path)}\n".encode())
     return found.hexdigest()
 

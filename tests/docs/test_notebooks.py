@@ -16,14 +16,20 @@ LONG = () if os.environ.get("DPI_SLOW") else ("published-accounting",)
 
 @pytest.mark.parametrize("path", [p for p in NOTEBOOKS if p.stem not in LONG], ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cell by cell in one namespace, as a kernel does; the last expression of a cell is shown."""
+    """Cell by cell in one namespace, as a kernel does; the last expression of a cell is shown.
+
+    The short form of a year is shorter.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DPI_DATA", raising=False)
     matplotlib.use("Agg")
     names: dict[str, object] = {"__name__": "__main__"}
     for number, cell in enumerate(json.loads(path.read_text("utf-8"))["cells"]):
         if cell["cell_type"] == "code":
-            exec(compile("".join(cell["source"]), f"{path.name}, cell {number}", "exec"), names)  # noqa: S102
+            source = "".join(cell["source"])
+            if not os.environ.get("DPI_SLOW"):
+                source = source.replace("days, begin = 364", "days, begin = 203")
+            exec(compile(source, f"{path.name}, cell {number}", "exec"), names)  # noqa: S102
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
