@@ -12,14 +12,12 @@ from dpi.budget.account_table import RECORD, STANDING, AccountTable, newest, to_
 from dpi.cli.commands.ledger import move
 from dpi.engine import BucketEngine
 from dpi.engine.executor import Local
-from dpi.errors import OptionError, StateError, StoreBusy
-from dpi.noise import UnsafeSeededSource
+from dpi.errors import OptionError, StateError
 from dpi.store import _paged_table
 from dpi.store._paged_table import PagedTable, RecentAccounts, TooMany
 from dpi.store.account_files import RunFiles, merge
 from dpi.store.folder import Folder
 from dpi.testing import workload
-from dpi.testing.workload import DOMAIN
 from dpi.verification import check_accounts, verify
 
 ATTEMPT = "0" * 16
@@ -288,68 +286,6 @@ def test_on_postgresql_pages_lie_in_a_folder_that_is_named(postgres, key_file, t
         assert len(store._listed_files()) > 1
         assert check_accounts(store) == ()
         assert verify(store).whole
-
-
-def stream(store):
-    """A stream whose users are few."""
-    source = UnsafeSeededSource(3)
-    return dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Ledger(slots=200), store=store, unsafe_source=source)
-
-
-USERS = [f"u{number}" for number in range(40)]
-
-
-def test_charges_in_rows_are_read_when_their_bucket_is_needed(sqlite, key_file, small):
-    """Opening reads none of them, and a look-up those of its own bucket; what is found is what was paid."""
-    with dpi.open_store(sqlite, key_file=key_file, memory=1 << 20) as store:
-        for _ in range(3):
-            stream(store).release(USERS, ["DE"] * len(USERS))
-        assert not store._listed_files()
-    with dpi.open_store(sqlite, key_file=key_file, memory=1 << 20) as store:
-        one = stream(store)
-        table, expected = store._tables[""], AccountTable.from_bytes(b"".join(store._accounts.parts("")))
-        names, held = expected.everybody()
-        assert table._unread.keys() == {0, 1, 2, 3}
-        assert (table.find(names[:1]).held == held[:1]).all()
-        assert len(table._unread) == 3
-        assert b"".join(to_records(*part) for part in table.parts()) == expected.to_bytes()
-        assert not table._unread
-        one.release(USERS[:7], ["DE"] * 7)
-        assert check_accounts(store) == ()
-
-
-def test_a_changed_row_is_refused_before_anything_is_paid(sqlite, key_file, small):
-    """By the slot that needs its bucket, and by every later one."""
-    with dpi.open_store(sqlite, key_file=key_file, memory=1 << 20) as store:
-        stream(store).release(USERS, ["DE"] * len(USERS))
-        ((run, data),) = store.engine.rows("SELECT run, data FROM account_runs WHERE bucket = 2 AND name = ''")
-        changed = bytes(data[:20]) + bytes([data[20] ^ 1]) + bytes(data[21:])
-        store.engine.execute("UPDATE account_runs SET data = ? WHERE bucket = 2 AND run = ?", (changed, run))
-    with dpi.open_store(sqlite, key_file=key_file, memory=1 << 20) as store:
-        one, before = stream(store), store.head()
-        for _ in range(2):
-            with pytest.raises(StateError, match="a seal does not match its accounts"):
-                one.release(USERS, ["DE"] * len(USERS))
-        assert store.head() == before
-        assert store.pending("") is None
-
-
-def test_rows_that_another_writer_took_in_are_read_anew(sqlite, key_file, small, monkeypatch):
-    """The slot is refused as one that another process has overtaken, not as a damaged store; the next one is paid."""
-    monkeypatch.setattr("dpi.store.account_log.MANY", 1)
-    with dpi.open_store(sqlite, key_file=key_file, memory=1 << 20) as store:
-        stream(store).release(USERS, ["DE"] * len(USERS))
-    with dpi.open_store(sqlite, key_file=key_file, memory=1 << 20) as store:
-        one = stream(store)
-        store.engine.give_up()
-        with dpi.open_store(sqlite, key_file=key_file, memory=1 << 20) as other:
-            stream(other).release(USERS, ["DE"] * len(USERS))
-            other.engine.give_up()
-            with pytest.raises(StoreBusy):
-                one.release(USERS, ["DE"] * len(USERS))
-            one.release(USERS, ["DE"] * len(USERS), slot=2)
-            assert [paid.slot for paid in store.measurements("")] == [0, 1, 2]
-            assert check_accounts(store) == ()
 
 
 def test_memory_that_is_too_little_is_refused(sqlite):

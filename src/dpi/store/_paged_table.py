@@ -13,8 +13,7 @@ Sees names of accounts and what they hold; no id. Private.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -41,30 +40,14 @@ AT_ONCE = 1 << 17
 """Accounts that are looked up at a time."""
 
 
-class Unread(NamedTuple):
-    """What was written to a bucket since its files, and is not in memory yet."""
-
-    most: int
-    """Accounts, at most: one that was charged twice may count twice."""
-    read: Callable[[], Records]
-
-
 class PagedTable:
     """The accounts of one log.
 
-    `runs` are the files of each bucket, the oldest first, and `changed` what was written since, sorted by name; of the
-    buckets in `unread` it is read when one of their names is first looked up or charged. Raises `TooMany` if memory
-    has no places for that.
+    `runs` are the files of each bucket, the oldest first, and `changed` what was written since, sorted by name. Raises
+    `TooMany` if memory has no places for that.
     """
 
-    def __init__(
-        self,
-        files: RunFiles,
-        runs: Sequence[Sequence[Run]],
-        changed: Sequence[Records],
-        room: int,
-        unread: Mapping[int, Unread] | None = None,
-    ) -> None:
+    def __init__(self, files: RunFiles, runs: Sequence[Sequence[Run]], changed: Sequence[Records], room: int) -> None:
         self._files, self._runs = files, [tuple(each) for each in runs]
         self._room = max(room, LEAST * len(runs))
         self._starts = np.array([(bucket << 64) // len(runs) for bucket in range(len(runs))], dtype=np.uint64)
@@ -72,17 +55,6 @@ class PagedTable:
         self._moving: list[Run] = []
         for bucket, records in enumerate(changed):
             self._recent.fill(bucket, *parted(records))
-        self._unread = dict(unread or {})
-        for bucket, (most, _) in [*self._unread.items()]:
-            self._recent.counts[bucket] = most
-            if most > FULLEST * self._recent.sizes[bucket]:  # too many, or few that were charged often
-                self._read([bucket])
-
-    def _read(self, buckets: Iterable[int]) -> None:
-        """Have what was written to buckets in memory, before anything is looked up or written there."""
-        for bucket in sorted(self._unread.keys() & buckets):
-            self._recent.fill(bucket, *parted(self._unread[bucket].read()))
-            del self._unread[bucket]
 
     # Accounts by name.
 
@@ -97,8 +69,6 @@ class PagedTable:
         return Place(place.names, place.order, (), np.concatenate([np.empty(0, dtype=STANDING), *held]))
 
     def _look_up(self, names: Digests) -> Standings:
-        if self._unread:
-            self._read(np.unique(self._recent.part(names)).tolist())
         at = self._recent.find(names)
         rest = np.flatnonzero(at == ABSENT)
         if not rest.size:
@@ -141,7 +111,6 @@ class PagedTable:
     def parts(self) -> Iterator[tuple[Digests, Standings]]:
         """Give all names, and what their accounts hold, a bucket at a time."""
         for bucket in range(len(self._runs)):
-            self._read([bucket])
             yield parted(concatenate(list(self._pieces(bucket, _records(*self._recent.held(bucket))))))
 
     def _pieces(self, bucket: int, changed: Records) -> Iterator[Records]:
@@ -156,13 +125,8 @@ class PagedTable:
         """Write files of the buckets that take too much of memory with a charge; it ends with `put` of that charge."""
         bucket = self._recent.part(names)
         more = np.bincount(bucket, minlength=len(self._runs))
-        self._read(np.flatnonzero(more).tolist())
-        fullest = self._fullest(more) if len(names) else []
-        while self._unread.keys() & fullest:  # they may hold fewer accounts than was thought
-            self._read(fullest)
-            fullest = self._fullest(more)
         self._moving = []
-        for at in fullest:
+        for at in self._fullest(more) if len(names) else []:
             here = bucket == at
             charged = _records(names.compress(here, axis=0), chosen(standing, here))
             changed = newest([_records(*self._recent.held(at)), charged])

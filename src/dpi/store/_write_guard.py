@@ -176,7 +176,8 @@ class GuardedTables(Store):
 
     def _seal(self, ledger: str) -> bytes:
         """Return the seal of a ledger as it is stored; none, if there is no such ledger."""
-        return self._accounts.stored_seal(ledger)
+        rows = self.engine.rows("SELECT seal FROM ledgers WHERE ledger = ?", (ledger,))
+        return bytes(rows[0][0]) if rows else b""
 
     def _stored_paid(self) -> dict[str, int]:
         """Return the last slot that each stream has paid for, as it is stored."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,11 +34,11 @@ from typing import Any
 import numpy as np
 
 from dpi.budget.account_table import RECORD, AccountsByName, AccountTable, Buckets, by_bucket, merged, parted
-from dpi.errors import StateError, StoreBusy
+from dpi.errors import StateError
 from dpi.events.identity import KEY_BYTES
-from dpi.store._engine import OTHER_WRITER, Engine
-from dpi.store._paged_table import PLACE, PagedTable, TooMany, Unread
-from dpi.store.account_files import Records, Run, RunFiles, run_key, take_in
+from dpi.store._engine import Engine
+from dpi.store._paged_table import PLACE, PagedTable, TooMany
+from dpi.store.account_files import Run, RunFiles, run_key, take_in
 from dpi.store.base import Levy
 from dpi.store.folder import Folder
 
@@ -88,7 +88,8 @@ class AccountLog:
 
     def check(self, ledger: str, options: str) -> None:
         """Raise `StateError` if the list of a ledger's runs, its options or its levies are not as they were sealed."""
-        if self.stored_seal(ledger) != self._seal(ledger, options):
+        rows = self.engine.rows("SELECT seal FROM ledgers WHERE ledger = ?", (ledger,))
+        if not rows or bytes(rows[0][0]) != self._seal(ledger, options):
             raise StateError("the store's ledger is damaged: its seal does not match what it holds.")
 
     def levies(self, ledger: str) -> list[Levy]:
@@ -154,48 +155,19 @@ class AccountLog:
         for runs in self.runs(ledger).values():
             yield b"".join(self.read(ledger, run) for run in runs)
 
-    def table(self, ledger: str, doubt: Callable[[], None] | None = None) -> AccountsByName:
-        """Return the accounts of a log, to look up and to charge: all of them in memory, unless there are files.
-
-        With `doubt`, the rows of a bucket are read when it is first needed: as they are listed now, or not at all. It
-        is called if another process has written meanwhile, so that all is read anew.
-        """
+    def table(self, ledger: str) -> AccountsByName:
+        """Return the accounts of a log, to look up and to charge: all of them in memory, unless there are files."""
         if self.folder is None:
             return AccountTable.from_bytes(b"".join(self.parts(ledger)))
         runs, room = self.runs(ledger), self.memory // 2 // PLACE
         files = [[run for run in runs.get(bucket, ()) if run.name] for bucket in range(self.buckets.number)]
         rows = [[run for run in runs.get(bucket, ()) if not run.name] for bucket in range(self.buckets.number)]
-        changed, unread = [self._changed(ledger, () if doubt else some) for some in rows], dict[int, Unread]()
-        if doubt:
-            late = partial(self._late, ledger, self.stored_seal(ledger), doubt)
-            for bucket, some in enumerate(rows):
-                if some:
-                    unread[bucket] = Unread(sum(run.size for run in some) // RECORD.itemsize, partial(late, some))
+        changed = [np.frombuffer(merged(*(self.read(ledger, run) for run in some)), dtype=RECORD) for some in rows]
         while True:
             try:
-                return PagedTable(self.files(ledger), files, changed, room, unread)
+                return PagedTable(self.files(ledger), files, changed, room)
             except TooMany:  # they were written with more memory
                 room = 2 * max(room, 1)
-
-    def _changed(self, ledger: str, runs: Sequence[Run]) -> Records:
-        """Return what runs of a bucket say, sorted by name."""
-        return np.frombuffer(merged(*(self.read(ledger, run) for run in runs)), dtype=RECORD)
-
-    def _late(self, ledger: str, seal: bytes, doubt: Callable[[], None], runs: Sequence[Run]) -> Records:
-        """`_changed` of runs that were listed when the log had this seal."""
-        with self.engine.turn:  # not in the middle of another thread's payment
-            try:
-                return self._changed(ledger, runs)
-            except StateError:
-                if self.stored_seal(ledger) == seal:
-                    raise
-        doubt()
-        raise StoreBusy(OTHER_WRITER)
-
-    def stored_seal(self, ledger: str) -> bytes:
-        """Return the seal of a log as it is stored; none, if there is no such log."""
-        rows = self.engine.rows("SELECT seal FROM ledgers WHERE ledger = ?", (ledger,))
-        return bytes(rows[0][0]) if rows else b""
 
     # Writing.
 

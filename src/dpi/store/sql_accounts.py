@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
-from weakref import ref
 
 import numpy as np
 
@@ -103,14 +102,7 @@ class SQLAccounts(SQLEvents):
         return self._tables[log] if log in self._tables else self._table(log, paying=True)
 
     def _table(self, log: str, *, paying: bool) -> AccountsByName:
-        weak = ref(self)  # the table lives in the store's bank, and must not hold the store
-
-        def doubt() -> None:
-            store = weak()
-            if store is not None:
-                Bank.of(store).in_doubt = True
-
-        table = self._accounts.table(log, doubt if paying else None)
+        table = self._accounts.table(log)
         if paying and isinstance(table, PagedTable):
             self._tables[log] = table
         return table
