@@ -41,7 +41,7 @@ NOISY = ("with_diffprivlib", "with_opendp_plain", "with_opendp_context", "with_t
 SIZES = ((1_000_000, 200_000), (10_000_000, 2_000_000))
 QUICK = ((200_000, 40_000),)
 GOALS = {"with_opendp_context": 40.0, "with_tumult": 60.0, "with_pipelinedp": 200.0, "with_diffprivlib": 1.5}
-"""How many times as long as our kernel they should take, by the clock on the wall, with a million events."""
+"""How many times as long as ours they should take, by the clock on the wall, with a million events."""
 GOAL_ROWS = 1_000_000
 SLACK = 0.02
 """How far the sum of a histogram may be from the number of users; noise alone moves it by far less."""
@@ -156,6 +156,7 @@ def measure(quick: bool, _: Path) -> None:
             file, present = written(rows, users, Path(folder))
             running, missing = played(file, present, *((3, 10.0) if quick else (7, 120.0)))
         ours, clock = (float(np.median([turn[name] for turn in running["with_dpi"].turns])) for name in ("cpu", "wall"))
+        whole = float(np.median([turn["wall"] for turn in running["with_dpi_stream"].turns])) / clock
         lines, versions, goals = list[list[Cell]](), dict[str, str](), list[Goal]()
         for script, each in running.items():
             cpu, wall, peak = ([turn[name] for turn in each.turns] for name in ("cpu", "wall", "peak"))
@@ -164,7 +165,8 @@ def measure(quick: bool, _: Path) -> None:
             lines.append([name, quartiles(wall), of_wall, quartiles(cpu), of_cpu, quartiles(peak, 2**-20)])
             versions |= each.versions if CONTENDERS[script][1] else {}
             if script in GOALS and rows == GOAL_ROWS:
-                goals.append((f"{CONTENDERS[script][0]}, seconds × ours:", of_wall, AT_LEAST, GOALS[script]))
+                for what, of in ((of_wall, "our kernel"), (of_wall / whole, "our whole slot")):
+                    goals.append((f"{CONTENDERS[script][0]}, seconds × {of}:", what, AT_LEAST, GOALS[script]))
         peers = sorted(name for name in versions if name not in ("numpy", "polars", "pyarrow"))
         rounds_of = [f"{CONTENDERS[script][0]} {len(each.turns)}" for script, each in running.items()]
         record(
