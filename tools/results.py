@@ -303,11 +303,12 @@ def main(wanted: list[str]) -> None:
     for name, result in results.items():
         for what, found, relation, bound in result.missed:
             print(f"{name:32} goal missed: {what} {write(found)}, {relation} {bound:g}")
-    # A command may write several results, the last one at its end.
-    costs = dict(sorted((result.command, result.seconds or 0.0) for result in stale.values()))
-    unknown_times = [*costs.values()].count(0.0)
-    print(f"{len(stale)} of {len(results)} results are stale. To measure them: make figures NAMES={STALE}")
-    print(f"That takes {sum(costs.values()):,.0f} s, not counting {unknown_times} commands of unknown time.")
+    print(f"{len(stale)} of {len(results)} results are stale.")
+    if stale:  # a command may write several results, the last one at its end
+        costs = dict(sorted((result.command, result.seconds or 0.0) for result in stale.values()))
+        unknown_times = [*costs.values()].count(0.0)
+        print(f"To measure them: make figures NAMES={STALE}")
+        print(f"That takes {sum(costs.values()):,.0f} s, not counting {unknown_times} commands of unknown time.")
 
 
 if __name__ == "__main__":
