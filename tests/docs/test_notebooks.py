@@ -18,7 +18,7 @@ LONG = () if os.environ.get("DPI_SLOW") else ("published-accounting",)
 def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cell by cell in one namespace, as a kernel does; the last expression of a cell is shown.
 
-    The short form of a year is shorter.
+    In the short form the year has 203 days.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DPI_DATA", raising=False)

@@ -1,7 +1,7 @@
 """Rows as a store keeps them give the histogram of the rows themselves, and keys are used up to their last value."""
 
 import itertools
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from dpi.errors import OptionError
 from dpi.events import rows as rows_module
 from dpi.events.identity import extend
 from dpi.events.rows import Rows
-from dpi.exact.integers import GRAINS, wide_sum
+from dpi.exact.integers import GRAINS, MOST, wide_sum
 from dpi.histogram import compression, grouping
 from dpi.histogram.compression import Histogram, compress, count, counts, normalise, truncate, whole_pdf
 from dpi.histogram.grouping import Groups
@@ -175,6 +175,17 @@ def test_bins_of_integer_ids_are_as_wide_as_they_need_to_be(largest, monkeypatch
     monkeypatch.setattr(rows_module, "FEW", 0)
     rows = Rows.of(np.array([7, 7, 8, 7]), np.array([largest, 0, largest - 1, largest]), KEY)
     assert (rows.grouped, rows.bins.tolist(), rows.counts.tolist()) == (True, [0, largest, largest - 1], [1, 2, 1])
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_numbers_of_32_bits_give_the_grains_of_those_of_64(method, grouped):
+    """As many events as a row can hold: no sum or product is made in 32 bits, where it would be cut or negative."""
+    names, bins, many = np.array([[1, 1], [1, 1], [2, 2]], dtype=np.uint64), np.array([0, 4, 4]), np.full(3, MOST)
+    wide = Rows(names, np.zeros(3, np.int64), bins, many, grouped=grouped)
+    narrow = replace(wide, bins=bins.astype(np.int32), counts=many.astype(np.int32))
+    assert grains(narrow, 5, method) == grains(wide, 5, method)
+    assert Rows.sum([narrow, narrow]).counts.tolist() == [MOST] * 3
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))

@@ -22,8 +22,8 @@ MOST = 48
 """Numbers of users that are told apart; beyond them a normal law is as good. Source: by calculation
 (tests/mechanism/users/test_counts.py)."""
 NEAR = 8.0
-"""The largest sum y that the closed form is used for. What it leaves is as small as e^-2y of what it subtracts from: at
-8, nine of sixteen digits remain. Source: by calculation."""
+"""The closed form is used up to this sum y. It subtracts two numbers whose difference may be e^-2y of them: at 8, nine
+of sixteen digits remain. Source: by calculation."""
 FAINT = 0.25
 """Below this payment a user does not stand out from noise of scale one, and numbers need not be whole. Source: by
 calculation (tests/mechanism/users/test_counts.py)."""
