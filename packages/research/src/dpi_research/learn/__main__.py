@@ -1,0 +1,88 @@
+"""`python -m dpi_research.learn train|evaluate|card`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from itertools import chain
+from pathlib import Path
+
+from dpi_research.learn import batches
+
+
+def main() -> None:
+    """Run a command."""
+    parser = argparse.ArgumentParser(prog="python -m dpi_research.learn", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="train, or go on with a checkpoint; needs JAX")
+    train.add_argument("folder", type=Path, help="where checkpoint.npz and weights.npz are written")
+    train.add_argument("--resume", type=Path, help="a checkpoint to go on with")
+    train.add_argument("--steps", type=int, default=9000, help="steps of the whole schedule")
+    train.add_argument("--seconds", type=float, default=1e9, help="stop after so many seconds of training")
+    train.add_argument("--first", type=int, default=20_000, help="the first seed of this piece's worlds")
+    train.add_argument("--worlds", type=int, default=6000)
+    train.add_argument("--wait", type=int, default=600, help="worlds that must be there before training begins")
+    train.add_argument("--cells", type=int, default=24_576, help="bins in a batch")
+    train.add_argument("--longest", type=int, default=700, help="slots of the longest worlds")
+    train.add_argument("--bins", type=int, default=batches.SIZES[-1], help="bins of the largest worlds")
+    train.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    evaluate = commands.add_parser("evaluate", help="what weights say of streams whose truth is known")
+    evaluate.add_argument("--weights", type=Path, help="a file of weights, instead of those of this package")
+    evaluate.add_argument("--worlds", type=Path, help="the script worlds.py")
+    evaluate.add_argument("--seeds", type=int, nargs=2, default=(0, 40), metavar=("FIRST", "COUNT"))
+    evaluate.add_argument("--year", type=Path, help="the script year.py")
+    evaluate.add_argument("--users", type=int, default=20_000, help="users a day of that year")
+    evaluate.add_argument("--shop", action="store_true")
+    evaluate.add_argument("--real", nargs="*", default=(), help="names of real streams in DPI_DATA")
+    commands.add_parser("card", help="print the card of this package's weights, after a look at their digest")
+    options = parser.parse_args()
+    {"train": _train, "evaluate": _evaluate, "card": _card}[options.command](options)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    from dpi_research.learn import reports
+    from dpi_research.learn.card import trained
+    from dpi_research.learn.shapes import load_weights
+
+    weights = load_weights(options.weights) if options.weights else trained()
+    first, count = options.seeds
+    lines = [
+        *([reports.on_worlds(weights, options.worlds, range(first, first + count))] if options.worlds else []),
+        *([reports.on_year(weights, options.year, options.users)] if options.year else []),
+        *([reports.on_shop(weights)] if options.shop else []),
+        *(reports.on_real(weights, name) for name in options.real),
+    ]
+    for line in chain.from_iterable(lines):
+        _say(line)
+
+
+def _card(options: argparse.Namespace) -> None:
+    from dpi_research.learn.card import CARD, trained
+
+    trained()
+    print(CARD.read_text(encoding="utf-8"), end="")
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _train(options: argparse.Namespace) -> None:
+    seeds = range(options.first, options.first + options.worlds)
+    # Forks before JAX has threads.
+    worlds = batches.Worlds(seeds, options.processes, longest=options.longest, most_bins=options.bins)
+    from dpi_research.learn.shapes import digest, save_weights
+    from dpi_research.learn.training import Checkpoint, train
+
+    worlds.wait(options.wait)
+    begun = Checkpoint.load(options.resume) if options.resume else Checkpoint.new(1)
+    ended = train(begun, worlds, options.steps, seconds=options.seconds, cells=options.cells, say=_say)
+    worlds.close()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    ended.save(options.folder / "checkpoint.npz")
+    save_weights(options.folder / "weights.npz", ended.mean)
+    _say(f"step {ended.step}, {worlds.made} worlds, weights {digest(ended.mean)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The learned filter on streams whose truth is known: unseen worlds, a year of a site, a shop, and real streams.
+
+`worlds.py` and `year.py` are files outside of this package: worlds and streams that other estimators were judged on.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import polars as pl
+
+from dpi_research.datasets import load
+from dpi_research.learn.evaluation import Said, compare, follow, measure_stream, summary
+from dpi_research.learn.prices import Floats, Wholes
+from dpi_research.learn.records import Record
+from dpi_research.learn.shapes import Weights
+from dpi_research.learn.shop import BINS, DAYS, JUMP_DAY, JUMPED, LIFTED, shop
+from dpi_research.reproduce.streams import by_clock, frequent, in_slots
+
+REAL = {
+    "honeypot": ("honeypot", "value", "1d", 100),
+    "flights-carrier": ("flights", "carrier", "1d", 20),
+    "retail-country": ("retail", "country", "7d", 20),
+}
+"""A name of `datasets`, the column of values, the slot, and how many values are listed."""
+
+
+def load_script(path: Path) -> ModuleType:
+    """Return a script as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"there is no script at {path}.")
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = found
+    spec.loader.exec_module(found)
+    return found
+
+
+def on_worlds(weights: Weights, script: Path, seeds: range) -> Iterator[str]:
+    """Yield a line for each world of `worlds.py`, and a summary in the words of that script."""
+    worlds, rows, jumps = load_script(script), [], []
+    for seed in seeds:
+        world = worlds.world(seed)
+        measured = measure_stream(worlds.play(world), world.bins, world.epsilon, world.season, seed=seed)
+        said = follow(weights, measured, seed)
+        scores = compare(measured, said)
+        if len(scores.error) < 10:
+            continue
+        jumps.append(_after_jump(measured, said, world.jump))
+        rows.append([
+            scores.divergence.mean(), scores.uniform.mean(), scores.bins_inside.mean(), scores.inside.mean(),
+            np.median(scores.error), np.median(scores.half_width), scores.newcomers_inside.mean(),
+            scores.returning_inside.mean(), np.nanmean(said.inside),
+        ])  # fmt: skip
+        yield f"{seed} {world.bins} bins, {world.slots} slots, ε {world.epsilon}: {summary(scores)} | {world.words}"
+    table, after = np.array(rows), np.array(jumps)
+    right = (table[:, 2] > 0.9) & (table[:, 2] < 0.985)
+    after = after[~np.isnan(after)]
+    yield (
+        f"{len(table)} worlds: KL/uniform {np.exp(np.log(table[:, 0] / table[:, 1]).mean()):.3f}; above uniform + .01 "
+        f"{(table[:, 0] > table[:, 1] + 0.01).mean():.3f}; bins inside .90-.985 {right.mean():.2f}, lowest "
+        f"{table[:, 2].min():.2f}; active users: error {np.median(table[:, 4]):.3f}, half-width "
+        f"{np.median(table[:, 5]):.2f}, inside below .9 in {(table[:, 3] < 0.9).mean():.2f} of worlds, lowest "
+        f"{table[:, 3].min():.2f}; after a jump {after.mean():.2f}, below .8 in {(after < 0.8).mean():.2f}; newcomers "
+        f"inside {table[:, 6].mean():.3f}, returning {table[:, 7].mean():.3f}, forecasts {table[:, 8].mean():.3f}"
+    )
+
+
+def _after_jump(measured: Record, said: Said, jump: tuple[int, int, float] | tuple[()]) -> float:
+    """Return how often a value that jumped is inside in the 30 slots after."""
+    if not jump:
+        return float("nan")
+    here = slice(jump[0], jump[0] + 30)
+    total = measured.users[here].sum(1)
+    truth = measured.users[here][:, jump[1]] / np.maximum(total, 1)
+    held = np.abs(truth - said.shares[here][:, jump[1]]) <= said.share_width[here][:, jump[1]]
+    return float(held[total >= 10].mean()) if (total >= 10).any() else float("nan")
+
+
+def on_year(weights: Weights, script: Path, users: int) -> Iterator[str]:
+    """Yield what a year of `year.py` gives, without and with the week declared."""
+    year = load_script(script)
+    for period in (None, 7):
+        stream = ((names, values) for _, names, values in year.world(users, 60, 365, 0))
+        measured = measure_stream(stream, 60, 1.0, period)
+        said = follow(weights, measured, 0)
+        held = _inside(measured, said)[150:160, 12].mean()
+        yield f"{users} a day, period {period}: {summary(compare(measured, said))} | jump inside {held:.2f}"
+
+
+def _inside(measured: Record, said: Said) -> Floats:
+    truth = measured.users / np.maximum(measured.users.sum(1), 1)[:, None]
+    return np.asarray(np.abs(truth - said.shares) <= said.share_width, dtype=float)
+
+
+def on_shop(weights: Weights) -> Iterator[str]:
+    """Yield what the shop gives: the value that tripled, and values with a weekday of their own."""
+    measured = measure_stream(shop(0), BINS, 1.0, 7)
+    said = follow(weights, measured, 0)
+    held = _inside(measured, said)
+    yield f"shop: {summary(compare(measured, said))}"
+    soon, later = held[JUMP_DAY : JUMP_DAY + 8, JUMPED].mean(), held[JUMP_DAY:, JUMPED].mean()
+    yield f"tripled: inside {soon:.2f} in 8 days, {later:.2f} to the end"
+    days = np.arange(DAYS)
+    for value, (weekday, lift) in LIFTED.items():
+        on, off = (days % 7 == weekday) & (days >= 28), (days % 7 != weekday) & (days >= 28)
+        shown = said.shares[on, value].mean() / said.shares[off, value].mean()
+        yield f"lift {lift}: shown {shown:.2f}, inside {held[on, value].mean():.2f}"
+
+
+def real_stream(name: str) -> tuple[int, list[tuple[Wholes, Wholes]]]:
+    """Return the number of bins and the slots of a real stream: the first listed value of each user in a slot."""
+    dataset, column, length, listed = REAL[name]
+    table = load(dataset).select(pl.col("user").cast(pl.String), "timestamp", value=pl.col(column).cast(pl.String))
+    table = table.drop_nulls()
+    domain = frequent(table, "value", listed)
+    numbers = by_clock(table, length)
+    slots, ids = [], dict[str, int]()
+    for names, values in in_slots(table, numbers, ["value"], min(int(numbers.max()) + 1, 600)):
+        bins = np.asarray(domain.encode(values)).astype(np.int64)
+        users = np.array([ids.setdefault(user, len(ids)) for user in names.to_list()], dtype=np.int64)
+        known = (bins >= 0) & (bins < domain.size)
+        first, where = np.unique(users[known], return_index=True)
+        slots.append((first, bins[known][where]))
+    return domain.size, slots
+
+
+def on_real(weights: Weights, name: str) -> Iterator[str]:
+    """Yield what a real stream gives at ε = 2."""
+    bins, slots = real_stream(name)
+    measured = measure_stream(slots, bins, 2.0)
+    yield f"{name}, {bins} bins, {len(slots)} slots: {summary(compare(measured, follow(weights, measured, 0)))}"

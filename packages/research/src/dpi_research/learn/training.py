@@ -1,0 +1,133 @@
+"""Training in JAX: batches of worlds, truncated backpropagation with carried states, Adam, checkpoints.
+
+Schedules count steps. A checkpoint has the weights, their running mean, the optimiser and the step, so that training
+goes on in pieces; each piece plays worlds of seeds of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpi_research.learn.batches import RING, Worlds, windows
+from dpi_research.learn.filter import initial_state
+from dpi_research.learn.scores import Parts, Window, loss
+from dpi_research.learn.shapes import Weights, first_weights
+
+RATE, WARM, SLOWEST = 3e-3, 100, 0.01
+MEAN_OVER = 0.998
+
+
+@dataclass
+class Checkpoint:
+    """All that training needs to go on."""
+
+    weights: Weights
+    mean: Weights
+    first: Weights
+    second: Weights
+    step: int = 0
+
+    @classmethod
+    def new(cls, seed: int) -> Checkpoint:
+        """Return the state before training."""
+        weights = first_weights(seed)
+        zeros = {name: np.zeros_like(array) for name, array in weights.items()}
+        return cls(weights, {**weights}, zeros, {**zeros})
+
+    def save(self, path: Path) -> None:
+        """Write it as arrays by name."""
+        parts = {"w": self.weights, "a": self.mean, "m": self.first, "v": self.second}
+        arrays = {f"{part}:{name}": np.asarray(array) for part, all_ in parts.items() for name, array in all_.items()}
+        np.savez(path, allow_pickle=False, step=np.int64(self.step), **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> Checkpoint:
+        """Return the checkpoint of a file."""
+        with np.load(path, allow_pickle=False) as stored:
+            parts: dict[str, Weights] = {part: {} for part in "wamv"}
+            for name in stored.files:
+                if ":" in name:
+                    parts[name[0]][name[2:]] = stored[name]
+            return cls(parts["w"], parts["a"], parts["m"], parts["v"], int(stored["step"]))
+
+
+def learning_rate(step: int, steps: int) -> float:
+    """Return the rate of a step: a rise, then a cosine."""
+    return RATE * min(1, (step + 1) / WARM) * max(0.5 * (1 + float(np.cos(np.pi * min(step / steps, 1)))), SLOWEST)
+
+
+@jax.jit  # type: ignore[untyped-decorator,unused-ignore]
+def update(
+    weights: Weights, mean: Weights, first: Weights, second: Weights, states: Any, window: Window, key: Any, rate: Any,
+    step: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return weights, their mean, the optimiser after a step of Adam, states, parts and the gradient's norm."""
+    (_, (states, parts)), slope = jax.value_and_grad(loss, has_aux=True)(weights, states, window, key)
+    norm = jnp.sqrt(sum((array**2).sum() for array in jax.tree.leaves(slope)))
+    good = jnp.isfinite(norm)
+    slope = jax.tree.map(lambda x: jnp.where(good, x * jnp.minimum(1, 1 / (norm + 1e-9)), 0.0), slope)
+    first = jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, first, slope)
+    second = jax.tree.map(lambda a, b: 0.99 * a + 0.01 * b * b, second, slope)
+    one, two = 1 - 0.9**step, 1 - 0.99**step
+    moved = lambda w, a, b: w - rate * (a / one) / (jnp.sqrt(b / two) + 1e-8)  # noqa: E731
+    weights = jax.tree.map(moved, weights, first, second)
+    decay = jnp.minimum(MEAN_OVER, step / (step + 10))
+    mean = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, mean, weights)
+    states = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 0.0), states)
+    return weights, mean, first, second, states, parts, norm
+
+
+def start_states(worlds: int, size: int) -> Any:
+    """Return the states of a batch before its first slot."""
+    one = initial_state(size, RING, jnp)
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (worlds, *x.shape)), one)
+
+
+def _lane(worlds: Worlds, rng: np.random.Generator, cells: int) -> list[Window]:
+    """Return the windows of a batch, on the device; the last ones, if hardly any world is that long, are left out."""
+    size, rows = worlds.choose(rng, cells)
+    found = list[Window]()
+    for fields in windows(rows, size):
+        if found and fields["here"].sum() < 0.15 * fields["here"].size:
+            break
+        found.append(jax.device_put(Window(**fields)))
+    return found
+
+
+def train(
+    checkpoint: Checkpoint, worlds: Worlds, steps: int, *, seconds: float, cells: int, say: Callable[[str], None]
+) -> Checkpoint:
+    """Train up to a number of steps in all, or for some seconds; schedules count steps."""
+    rng = np.random.default_rng([checkpoint.step, 57])
+    state = (checkpoint.weights, checkpoint.mean, checkpoint.first, checkpoint.second)
+    step, begun, history = checkpoint.step, time.monotonic(), list[Parts]()
+    pool = ThreadPoolExecutor(4)
+    ahead = [pool.submit(_lane, worlds, np.random.default_rng(rng.integers(1 << 60)), cells) for _ in range(4)]
+    while step < steps and time.monotonic() - begun < seconds:
+        lane = ahead.pop(0).result()
+        ahead.append(pool.submit(_lane, worlds, np.random.default_rng(rng.integers(1 << 60)), cells))
+        states = start_states(*lane[0].mask.shape)
+        for window in lane:
+            rate = learning_rate(step, steps)
+            key = jax.random.PRNGKey(step)
+            *state, states, parts, norm = update(*state, states, window, key, rate, step + 1.0)
+            step += 1
+            history.append(parts)
+            if step in (1, 2, 5, 20) or step % 100 == 0:
+                recent = np.nanmean(np.array([[float(part) for part in row] for row in history[-100:]]), 0)
+                told = {name: round(float(value), 3) for name, value in zip(Parts._fields, recent, strict=True)}
+                past = time.monotonic() - begun
+                say(f"{step} {past:.0f} s, {worlds.made} worlds, rate {rate:.5f}, norm {norm:.2f} {json.dumps(told)}")
+    pool.shutdown(cancel_futures=True)
+    host = [{name: np.asarray(array) for name, array in part.items()} for part in state]
+    return Checkpoint(host[0], host[1], host[2], host[3], step)

@@ -1,0 +1,45 @@
+"""One world through the product's ledger and through the simulator's: the same payments."""
+
+import numpy as np
+import polars as pl
+
+from dpi.budget import clocked
+from dpi.budget.accounts import Accounts as Ledger
+from dpi.budget.billing import debit
+from dpi.budget.classes import Bounds
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi_research.learn.budgets import Listed
+from dpi_research.learn.individuals import people
+from dpi_research.learn.ledger import Accounts
+from dpi_research.learn.prices import TOP, Options
+from dpi_research.learn.worlds import Kind, World
+from price_groups import in_groups
+
+
+def small_world(slots=40):
+    """Regulars, newcomers who stay for a while, and one-time visitors."""
+    kinds = [Kind(60, 2.0, 0.7, 0.01, 0.5, 0), Kind(0, 5.0, 0.5, 0.1, 0.0, 0), Kind(0, 9.0, 1.0, 1.0, 0.0, 0)]
+    return World(3, 4, slots, 2.0, kinds, np.zeros((1, 4)), np.zeros(1))
+
+
+def test_payments_are_those_of_the_ledger():
+    """Every user pays the same in every slot, to within the grain of a weight, trickle and polls alike."""
+    epsilon, budget = Epsilon.at_most(2), Listed(4, 2.0, Options(stretch=3, waits=-1, width=2))
+    ledger = Ledger(epsilon, key=bytes(32), policy=clocked(top=TOP))
+    bounds, accounts = Bounds.initial(epsilon, TOP), Accounts(budget)
+    several = 0
+    for slot, (users, _) in enumerate(people(small_world(), 1)):
+        asked = budget.ask(slot)
+        bounds, groups = bounds.draw(slot, in_groups(budget.list, slot))
+        bill = ledger.bill(pl.Series([str(user) for user in users]), epsilon, slot, groups=groups)
+        order = np.arange(len(users))
+        cost = debit(bill.units(order), bill.weights) / UNITS
+        ledger.debit(bill)
+        member, paid = accounts.pay(users, asked)
+        assert np.abs(paid * 2 - cost).max() < 1e-5  # forty payments, each rounded by ε/2^24 and a grain
+        due = [*np.unique(budget.histogram()[asked.shares > 0])]
+        assert [due[number] for number in bill.member] == member.tolist() or len(due) < 4
+        several += len(groups) > 1
+        budget.hear(float((member == 0).sum()), float((member > 0).sum()))
+    assert several > 20
+    assert accounts.payments.max() > 15
