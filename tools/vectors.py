@@ -81,6 +81,7 @@ def vectors() -> Iterator[Vector]:
     """Make all of them."""
     plain = released({"name": "ä", "budget": dpi.Ledger(per_slot="0.1", policy=dpi.spend_first)})
     yield "whole", "three releases of a stream with accounts", plain, None, False
+    yield "whole-ids", "a stream that says how ids are compared", plain, None, False
     yield "whole-empty", "a chain without an entry", [], None, False
     series = released({"budget": dpi.Converging(LogSquared())})
     yield "whole-series", "a stream whose budgets are a converging series", series, None, False
@@ -183,6 +184,13 @@ def statements(plain: list[Facts], series: list[Facts]) -> Iterator[Vector]:
     yield "promise-changed", "a stream goes on with another ε", declared(epsilon_units=2 * UNITS), 4, False
     budget = {**options["budget"], "period": 5}
     yield "promise-refilled", "a stream goes on with accounts that are refilled", declared(budget=budget), 4, False
+    exact = {name: fact for name, fact in options.items() if name != "ids"}
+    more = {"kind": "options", "stream": base[0]["stream"], "options": exact}
+    yield "ids-changed", "a stream goes on with ids that are compared otherwise", linked([*base, more]), 4, False
+    beside = {"kind": "options", "stream": "z", "options": {**exact, "name": "z"}}
+    yield "ids-other", "two streams of a ledger compare ids otherwise", linked([*base, beside]), 4, False
+    folded = at(0, options={**options, "ids": "folded"})
+    yield "ids-unknown", "ids are compared in a way that nobody knows", folded, 0, False
     past = linked([*base, {"kind": "options", "stream": base[0]["stream"], "options": options, "from": 1}])
     yield "options-of-the-past", "options change in slots that were released", past, 4, False
     stopped = {"kind": "options", "stream": base[0]["stream"], "options": {**options, "end": 3}, "from": 3}

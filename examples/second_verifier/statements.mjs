@@ -28,8 +28,8 @@ function held({ budget, epsilon_units: epsilon }) {
 }
 
 /** What no change of options may touch. */
-const promise = ({ epsilon_units: units, ledger, budget, name }) =>
-  JSON.stringify([units, ledger, budget.period ?? null, budget.quota == null ? ledger : `quota ${name}`, budget.rest ?? null]);
+const promise = ({ epsilon_units: units, ledger, budget, name, ids }) =>
+  JSON.stringify([units, ledger, budget.period ?? null, budget.quota == null ? ledger : `quota ${name}`, budget.rest ?? null, ids ?? null]);
 
 /** Goes through what entries state. */
 export class Statements {
@@ -45,7 +45,8 @@ export class Statements {
   }
 
   declared({ stream, options, from = -Infinity, [PARTS]: parts }) {
-    if (!isObject(options) || Object.keys(options).join(" ") !== FIELDS || options.format !== 1) return "options that are none";
+    if (!isObject(options) || Object.keys(options).filter((name) => name !== "ids").join(" ") !== FIELDS || options.format !== 1) return "options that are none";
+    if ("ids" in options && options.ids !== "nfc-strip") return "options of a newer program";
     if (!isObject(options.budget) || !whole(options.epsilon_units) || options.name !== stream) return "options that are none";
     if (from !== -Infinity && !whole(from)) return "a first slot that is none";
     const now = { from, options, digest: blake2b(new TextEncoder().encode(parts.options), "dpi options") };
@@ -68,6 +69,7 @@ export class Statements {
     const pool = [...this.streams.values()].map(({ schedule, units }) => ({ ...schedule.at(-1).options, units }))
       .filter((each) => now.ledger !== null && each.ledger === now.ledger);
     if (pool.some((each) => each.epsilon_units !== now.epsilon_units && each.name !== now.name)) return "a ledger of another ε";
+    if (pool.some((each) => (each.ids ?? null) !== (now.ids ?? null) && each.name !== now.name)) return "accounts that are named by another rule";
     const total = (streams, part) => streams.map(part).reduce((a, b) => a + b, 0);
     const quotas = pool.filter((each) => each.budget.quota != null), free = now.epsilon_units - total(quotas, held);
     if (now.budget.quota == null) {

@@ -1,6 +1,12 @@
-"""Which program this is: its version, which the certificate of every release states, and how its extras are had."""
+"""Which program this is: its version, which the certificate of every release states, and how its extras are had.
+
+Code of a plug-in runs in the process that holds events and keys, with all of its rights: it is trusted as this program
+is, and no proof covers it. So `installed_plugins` names all of them, without loading one.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 __version__ = "0.2.0"
 
@@ -31,6 +37,32 @@ def how_to_install(extra: str) -> str:
     ]
     named = " ".join(f"'{package}'" for package in wanted)
     return f"pip install {named}" if wanted else f"install the extra `{extra}`"
+
+
+PLUGIN_GROUPS = ("dpi.commands", "dpi.executors")
+"""The groups of entry points from which further packages are loaded."""
+
+
+class Plugin(NamedTuple):
+    """An entry point that this program may load, and the package that brings it."""
+
+    group: str
+    name: str
+    distribution: str
+    version: str
+
+
+def installed_plugins() -> list[Plugin]:
+    """Return all plug-ins of this installation, also those that another one of the same name keeps from being loaded.
+
+    >>> all(plugin.group in PLUGIN_GROUPS for plugin in installed_plugins())
+    True
+    """
+    from importlib.metadata import entry_points
+
+    found = [entry for group in PLUGIN_GROUPS for entry in entry_points(group=group)]
+    brought = [("", "") if entry.dist is None else (entry.dist.name, entry.dist.version) for entry in found]
+    return sorted(Plugin(entry.group, entry.name, *by) for entry, by in zip(found, brought, strict=True))
 
 
 def load_plugin(group: str, name: str, package: str) -> object:

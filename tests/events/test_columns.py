@@ -49,6 +49,15 @@ def test_a_missing_row_does_not_change_integers():
     assert canonical(holed, "user").to_list() == [1, None, 3]
 
 
+def test_wide_floats_are_the_nearest_floats():
+    """A column of them is read row by row, as a list is: beyond the range of floats they are infinite."""
+    wide = np.array(["1e4000", "-1e4000", "1.5", "nan", "3"], dtype=np.longdouble)
+    narrow = [np.inf, -np.inf, 1.5, np.nan, 3.0]
+    for form in (wide, list(wide), pd.Series(wide)):
+        np.testing.assert_array_equal(numbers(form, "value"), narrow)
+        assert canonical(form, "user").cast(pl.String).to_list() == [None, None, "1.5", None, "3"]
+
+
 def test_large_floats_are_no_integers():
     """Beyond 2^53 two ids could have become one float: such rows are empty."""
     assert canonical([float(2**53), 2.0**53 - 1], "user").to_list() == [None, 2**53 - 1]

@@ -1,3 +1,5 @@
+import unicodedata
+
 import numpy as np
 import polars as pl
 import pytest
@@ -6,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import OptionError
-from dpi.events.identity import LONGEST, by_first_half, digests, rename, users
+from dpi.events.identity import (
+    EXACT,
+    LONGEST,
+    NFC_STRIP,
+    by_first_half,
+    digests,
+    extend,
+    name_users,
+    normalise,
+    rename,
+    users,
+)
+from dpi.histogram.compression import truncation_key
 from strategies import keys, texts
 
 KEY = bytes(range(32))
@@ -112,6 +126,16 @@ def test_further_keys_permute_names_one_after_the_other():
     assert len({tuple(row) for chain in chains for row in digests(ids, chain).tolist()}) == 9
 
 
+def test_choices_are_made_with_the_last_key_of_a_chain():
+    """Who had a key that was replaced cannot tell which events or texts of a user were chosen since."""
+    names, content = digests(pl.Series(["ada", "bob"]), KEY), digests(pl.Series(["x", "y"]), bytes(32))
+    first, last = KEY, bytes([7]) * 32
+    chosen = Cipher(algorithms.AES(last), modes.ECB()).encryptor().update((names ^ content).tobytes())  # noqa: S305
+    assert extend(names, content, first + last).tobytes() == chosen == extend(names, content, last).tobytes()
+    assert extend(names, content, first + last).tolist() != extend(names, content, first).tolist()
+    assert truncation_key(first + last) == truncation_key(last) != truncation_key(first)
+
+
 def test_an_order_by_first_halves_is_that_of_a_stable_sort():
     """Also where names agree in the bits that are sorted, or in all of the first half."""
     rng = np.random.default_rng(1)
@@ -119,3 +143,81 @@ def test_an_order_by_first_halves_is_that_of_a_stable_sort():
     for first in (near, near << np.uint64(58), rng.integers(0, 1 << 63, 500).astype(np.uint64), near[:1], near[:0]):
         names = np.stack([first, np.zeros_like(first)], axis=1)
         assert by_first_half(names).tolist() == np.argsort(first, kind="stable").tolist()
+
+
+SPELLINGS = ["Zoë", "Zoe\u0308", "Zoë ", " Zoë", "\tZoe\u0308\r\n", "\u3000Zoë\xa0", "Zoë\u2009\x85"]
+OTHERS = ["zoë", "Zoe", "Zo ë", "Zo\u0308e", "ﬁ", "fi", "Zoë\u200b", "한글", "x" * 40]
+
+
+def test_spellings_of_one_name_are_one_user():
+    """NFC and NFD, and white space at the ends, name one account; case, letters and inner white space keep apart."""
+    names, known = name_users(SPELLINGS + OTHERS, KEY, NFC_STRIP)
+    assert known is None
+    assert len({tuple(row) for row in names[: len(SPELLINGS)].tolist()}) == 1
+    assert len({tuple(row) for row in names.tolist()}) == 1 + len(OTHERS)
+    exact, _ = name_users(SPELLINGS + OTHERS, KEY, EXACT)
+    assert len({tuple(row) for row in exact.tolist()}) == len(SPELLINGS) + len(OTHERS)
+    assert names[0].tolist() == exact[0].tolist()  # a text that is as it should be has the name that it always had
+
+
+ASCII_ODD = [["ada ", "ada"], ["ada", "\tada"], ["1.0 ", "1.0"], ["7", " 7"], ["ada", " "]]
+"""Where one row alone, the first or the last, is another text when it is normalised."""
+
+
+@pytest.mark.parametrize(
+    "odd", [[*SPELLINGS, *OTHERS, "\u3000", "\u0378"], ["Zoë", "Zoe\u0308"], *ASCII_ODD], ids=ascii
+)
+@pytest.mark.parametrize("size", [0, 3, 600, (1 << 16) + 5])
+def test_what_a_spelling_is_depends_on_no_other_row(size, odd):
+    """Among few rows and among many, of ASCII alone or not, in the second slice, beside numbers and bad rows."""
+    crowd = [f"user {n}" if n % 2 else str(n) for n in range(size)]
+    column = [*crowd, *odd, *crowd[:3]]
+    names, known = name_users(pl.Series(column), KEY, NFC_STRIP)
+    alone = [name_users([text], KEY, NFC_STRIP) for text in odd]
+    here = slice(size, size + len(odd))
+    there = [found is None or bool(found[0]) for _, found in alone]
+    assert (known is None and all(there)) or known[here].tolist() == there
+    assert names[here].tolist() == [row[0].tolist() for row, _ in alone]
+    plain, _ = name_users(pl.Series(crowd, dtype=pl.String), KEY, EXACT)
+    assert names[:size].tolist() == plain.tolist()
+
+
+def test_ids_of_white_space_or_of_unknown_characters_are_bad_rows():
+    """They are dropped by themselves: nobody is there, or nobody can tell who.
+
+    U+0378 is no character yet. Should it become one, its normal form may be another than itself.
+    """
+    column = ["\u0378", "a\u0378", " ", "\u3000", "", "\ue000", "\u200d", "\x07", "👩", 7, 1.0]
+    assert users(column, NFC_STRIP).is_null().to_list() == [True] * 5 + [False] * 6
+    assert users(["\u0378", " "], EXACT).is_null().to_list() == [False, False]
+
+
+def test_an_id_is_as_long_as_it_came_and_as_it_is_named():
+    """No row costs more than the longest id: one of many white spaces, or whose normal form is longer, is dropped."""
+    longer = "\ufb2c" * 300  # 900 bytes, of which three characters each are made
+    assert len(unicodedata.normalize("NFC", longer).encode()) > LONGEST
+    column = ["ada" + " " * LONGEST, longer, " " * (LONGEST - 3) + "ada"]
+    assert users(column, NFC_STRIP).to_list() == [None, None, "ada"]
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=12), max_size=20))
+def test_a_normal_form_is_its_own(column):
+    """What is normal stays so, has no white space at its ends, and is what Unicode says of each text by itself."""
+    found = normalise(pl.Series(column, dtype=pl.String))
+    assert normalise(found).to_list() == found.to_list()
+    for text, normal in zip(column, found.to_list(), strict=True):
+        if any(unicodedata.category(each) == "Cn" for each in text):
+            assert normal is None
+        else:
+            assert normal is not None
+            assert unicodedata.normalize("NFC", text).find(normal) >= 0
+            assert unicodedata.is_normalized("NFC", normal)
+            assert not (normal[:1].isspace() and normal[0] not in "\x1c\x1d\x1e\x1f")
+
+
+def test_integers_are_the_same_by_every_rule():
+    """A typed id has one form."""
+    column = np.array([1, -7, 2**62])
+    assert name_users(column, KEY, NFC_STRIP)[0].tolist() == name_users(column, KEY, EXACT)[0].tolist()
+    mixed = [1, "1", "1 ", 1.0, "1.0"]
+    assert len({tuple(row) for row in name_users(mixed, KEY, NFC_STRIP)[0].tolist()}) == 1

@@ -18,6 +18,7 @@ from dpi.budget.ledger import BUDGETS
 from dpi.budget.policy import POLICIES, Clocked, Policy
 from dpi.certificates.chain import canonical, options_digest
 from dpi.errors import OptionError, StateError, newer
+from dpi.events.identity import EXACT, NFC_STRIP
 from dpi.events.slots import Slots
 from dpi.options import Options, fraction_of
 
@@ -60,6 +61,8 @@ class DeclaredOptions:
     """Without a quota: the units that no quota had when the stream was declared, if there were any."""
     end: int | None
     """The first slot that is never released, if the stream was stopped."""
+    ids: str
+    """How texts of ids are compared (`dpi.events.identity`): exactly, where nothing is stated."""
     stated: Options = field(repr=False, hash=False)
     """All of it, as it stands in the chain."""
 
@@ -83,7 +86,8 @@ class DeclaredOptions:
             raise StateError(_DAMAGED)
         if format != FORMAT:
             raise newer(f"a declaration of a stream (its options are of format {format}, this program knows {FORMAT})")
-        if options.keys() - _FIELDS:
+        ids = options.get("ids", NFC_STRIP)
+        if options.keys() - _FIELDS - {"ids"} or ids != NFC_STRIP:
             raise newer(_THING)  # what is not known cannot be left out of a promise
         if _FIELDS - options.keys():
             raise StateError(_DAMAGED)
@@ -104,7 +108,8 @@ class DeclaredOptions:
                     quota = None if part is None else fraction_of(part)
                     if quota is None or 0 < quota <= 1:
                         total = Epsilon(units)
-                        return cls(name, domain, total, ledger, period, start, quota, rest, end, options)
+                        ids = str(options.get("ids", EXACT))
+                        return cls(name, domain, total, ledger, period, start, quota, rest, end, ids, options)
                 except OptionError:
                     pass
         raise StateError(_DAMAGED)
@@ -120,9 +125,9 @@ class DeclaredOptions:
         return options_digest(self.text)
 
     @property
-    def promise(self) -> tuple[Epsilon, str | None, int | None, str | None, int | None]:
-        """What no change of options may touch: ε, the ledger that keeps it, how often it is refilled, the accounts."""
-        return self.epsilon, self.ledger, self.period, self.accounts, self.rest
+    def promise(self) -> tuple[Epsilon, str | None, int | None, str | None, int | None, str]:
+        """What no change of options may touch: ε, the ledger that keeps it, its refills, the accounts and whose."""
+        return self.epsilon, self.ledger, self.period, self.accounts, self.rest, self.ids
 
     @property
     def accounts(self) -> str | None:

@@ -54,14 +54,17 @@ def read(column: object, name: str) -> pl.Series | list[object]:
     if not untyped and (hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__")):
         try:
             return _plain(pl.Series(cast("Iterable[object]", column)), name)  # any Arrow PyCapsule object
-        except (ImportError, TypeError, ValueError, pl.exceptions.PolarsError):
+        except (ImportError, NotImplementedError, TypeError, ValueError, pl.exceptions.PolarsError):
             pass  # pandas without pyarrow: as numpy
     if hasattr(column, "to_numpy"):
-        column = column.to_numpy()
+        try:
+            column = column.to_numpy()
+        except (TypeError, ValueError):  # of Arrow; its text may quote a row
+            raise SchemaError(f"`{name}` must hold plain values. Got a column of another kind.") from None
     if isinstance(column, np.ndarray):
         if column.ndim != 1:
             raise SchemaError(f"`{name}` must be a column with one dimension. Got {column.ndim}.")
-        if column.dtype.kind in "iufb":
+        if column.dtype.kind in "iufb" and column.dtype.itemsize <= 8:  # wider floats: row by row
             return pl.Series(column)
         if column.dtype.kind == "M":
             return _moments(column)
@@ -131,7 +134,7 @@ def _text(row: object) -> str | None:
     if isinstance(row, np.datetime64):
         return None if _moments(np.array([row])).has_nulls() else str(row.astype("datetime64[us]"))
     if isinstance(row, np.generic):
-        row = row.item()
+        row = float(row) if isinstance(row, np.floating) else row.item()
     try:
         if isinstance(row, bytes):
             return row.decode()

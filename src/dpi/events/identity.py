@@ -1,7 +1,7 @@
 """Who a row belongs to: canonical user ids, and the keyed digest that names a user's account.
 
-An id is its canonical text (see `columns`), as UTF-8. A digest is 128 bits, made with a secret key that is used for
-nothing else. Digests are private: they never leave the curator.
+An id is its canonical text (see `columns`), as UTF-8, by the rule that a stream declares (`IDS`). A digest is 128
+bits, made with a secret key that is used for nothing else. Digests are private: they never leave the curator.
 
 A key that was replaced stays the first of a chain: each further key permutes the names that the ones before it give, so
 that accounts can be named anew without any id (`rename`). Whatever else is made with a key is made with the last one
@@ -10,6 +10,7 @@ of the chain, which those who had an earlier one lack.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -30,8 +31,15 @@ KEY_BYTES = 32
 LONGEST = 1024
 """An id of more bytes is a bad row: it is dropped by itself."""
 
+EXACT, NFC_STRIP = "exact", "nfc-strip"
+IDS = (EXACT, NFC_STRIP)
+"""How texts of ids are compared: byte for byte, or as `normalise` makes them."""
+WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""Unicode's white space (the property White_Space)."""
+
 _BLOCK = 16
 _SHORT = _BLOCK - 1
+_SPACE = 32  # the last of ASCII's white space and control characters
 _INTEGER, _LONG = np.uint64(128), np.uint64(255)
 _SLICE = 1 << 16
 _FIRST = np.array([[255] * size + [0] * (8 - size) for size in range(9)], dtype=np.uint8).view(np.uint64)[:, 0]
@@ -51,8 +59,8 @@ def check_chain(key: bytes, name: str = "key") -> bytes:
     return key
 
 
-def users(column: object) -> pl.Series:
-    """Return canonical user ids: integers or text, missing where a row has no valid id.
+def users(column: object, ids: str = EXACT) -> pl.Series:
+    """Return canonical user ids by a rule of `IDS`: integers or text, missing where a row has no valid id.
 
     A text that writes a whole number as a float ("1.0") is that number, for one tool exports as 1.0 what another
     exports as 1. To take two ids for one costs accuracy; to take one person for two would give them two accounts, and
@@ -60,8 +68,43 @@ def users(column: object) -> pl.Series:
 
     >>> users(["ada", None, "", "1.0"]).to_list()
     ['ada', None, None, '1']
+    >>> users([" ada", "ada", 1, "1.0 "], NFC_STRIP).to_list()
+    ['ada', 'ada', '1', '1']
     """
-    return whole(short(canonical(column, "user")))
+    texts = short(canonical(column, "user"))
+    return whole(texts if ids == EXACT else short(normalise(texts)))
+
+
+def normalise(texts: pl.Series) -> pl.Series:
+    """Return texts in Unicode's form NFC, without white space at either end; missing where nobody can tell that form.
+
+    So one person has one account, whether a keyboard, a file system or a form wrote "é" as one character or as two, or
+    left a space behind it. Each text is judged by itself, and costs at most `LONGEST` bytes of work (`short`).
+
+    **Why it is the same for ever.** Unicode never changes NFC of a text all of whose characters are assigned. Of a text
+    with a character that this Python does not know, another Python may know better: it is missing, as a bad row. To
+    drop it costs accuracy; to name it twice would lose 2ε. Private and unprintable characters are assigned.
+
+    >>> import polars as pl
+    >>> normalise(pl.Series(["ada", "Zoe\u0308 ", "\u3000", "\U000e0080"])).to_list()
+    ['ada', 'Zoë', '', None]
+    """
+    import polars as pl
+
+    if texts.dtype != pl.String:
+        return texts
+    odd = (texts.str.len_bytes() != texts.str.len_chars()) | (texts < "!") | (texts.str.tail(1) < "!")
+    rows = np.flatnonzero(odd.fill_null(False).to_numpy())
+    if not rows.size:
+        return texts
+    found = pl.Series([_normal(text) for text in texts[rows].to_list()], dtype=pl.String)
+    return texts.clone().scatter(rows, found)
+
+
+def _normal(text: str) -> str | None:
+    if not text.isprintable() and any(unicodedata.category(each) == "Cn" for each in text):
+        return None
+    return unicodedata.normalize("NFC", text).strip(WHITE)
 
 
 def plain_integers(column: object) -> Integers | None:
@@ -78,8 +121,10 @@ def plain_integers(column: object) -> Integers | None:
     return cast("pl.Series", column).to_numpy()
 
 
-def name_users(column: object, key: bytes) -> tuple[Digests, npt.NDArray[np.bool_] | None]:
-    """Return the name of each row's account, and which rows have a user; None if all have.
+def name_users(column: object, key: bytes, ids: str = EXACT) -> tuple[Digests, npt.NDArray[np.bool_] | None]:
+    """Return the name of each row's account by a rule of `IDS`, and which rows have a user; None if all have.
+
+    Most columns have nothing to normalise, which is seen where their bytes are joined to be named.
 
     >>> names, known = name_users(["ada", None, "ada"], bytes(32))
     >>> bool((names[0] == names[2]).all()), known.tolist()
@@ -88,12 +133,22 @@ def name_users(column: object, key: bytes) -> tuple[Digests, npt.NDArray[np.bool
     numbers = plain_integers(column)
     if numbers is not None:
         return digests(numbers, key), None
-    ids = users(column)
-    if not ids.has_nulls():
-        return digests(ids, key), None
-    known, names = ids.is_not_null().to_numpy(), np.zeros((ids.len(), 2), dtype=np.uint64)
-    names[known] = digests(ids.drop_nulls(), key)
+    try:
+        return _name(users(column), key, ids)
+    except _OddTextError:
+        return _name(users(column, ids), key, EXACT)
+
+
+def _name(texts: pl.Series, key: bytes, ids: str) -> tuple[Digests, npt.NDArray[np.bool_] | None]:
+    if not texts.has_nulls():
+        return digests(texts, key, ids), None
+    known, names = texts.is_not_null().to_numpy(), np.zeros((texts.len(), 2), dtype=np.uint64)
+    names[known] = digests(texts.drop_nulls(), key, ids)
     return names, known
+
+
+class _OddTextError(Exception):
+    """A text may be another one when it is normalised."""
 
 
 def short(texts: pl.Series) -> pl.Series:
@@ -110,8 +165,8 @@ def short(texts: pl.Series) -> pl.Series:
     return texts.set(wrong, None) if wrong.any() else texts
 
 
-def digests(ids: pl.Series | Integers, key: bytes) -> Digests:
-    """Return keyed 128-bit digests of canonical ids without missing rows.
+def digests(ids: pl.Series | Integers, key: bytes, rule: str = EXACT) -> Digests:
+    """Return keyed 128-bit digests of canonical ids without missing rows; raises if the rule may make others of them.
 
     AES-256 in CBC-MAC over a prefix-free encoding of the canonical text. A text that is a 64-bit integer is one block
     (128, then the integer), any other text of up to 15 bytes is one block (its length, then its bytes): the digest is a
@@ -138,14 +193,14 @@ def digests(ids: pl.Series | Integers, key: bytes) -> Digests:
             here[:] = _integers(part, encrypt)
             continue
         if not (part < ":").any():  # an integer begins with a minus or a digit
-            here[:] = _texts(part, encrypt)
+            here[:] = _texts(part, encrypt, rule)
             continue
         whole = part.cast(pl.Int64, strict=False)
         whole = whole.set((whole.cast(pl.String) != part).fill_null(False), None)
         here[:] = _integers(whole.fill_null(0).to_numpy(), encrypt)
         text = np.flatnonzero(whole.is_null().to_numpy())
         if text.size:
-            here[text] = _texts(part[text], encrypt)
+            here[text] = _texts(part[text], encrypt, rule)
     return rename(result, further) if further else result
 
 
@@ -171,7 +226,7 @@ def _integers(numbers: Integers, encrypt: Callable[[bytes], bytes]) -> Digests:
     return _words(encrypt(block.tobytes()))
 
 
-def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes]) -> Digests:
+def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes], rule: str) -> Digests:
     """Return digests of texts, all of one number of blocks at a time, so that a long id costs only its own length."""
     rows = handful(texts)
     if rows is None:
@@ -180,6 +235,11 @@ def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes]) -> Digests:
         encoded = [text.encode() for text in rows]
         sizes, joined = np.fromiter(map(len, encoded), np.int64, len(encoded)), b"".join(encoded)
     starts = np.cumsum(sizes) - sizes
+    if rule != EXACT:
+        letters, last = np.frombuffer(joined, dtype=np.uint8), starts + sizes - 1  # no text is empty
+        white = letters.min() <= _SPACE and min(letters[starts].min(), letters[last].min()) <= _SPACE
+        if white or not joined.isascii():
+            raise _OddTextError
     fewest, most = [0 if size <= _SHORT else -(-size // _BLOCK) for size in (int(sizes.min()), int(sizes.max()))]
     # A byte before all texts, for the length of a short one, and room behind them for the longest.
     content = b"".join([b"\0", joined, bytes((1 + most) * _BLOCK)])

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.errors import SchemaError
-from dpi.events.identity import Digests, by_name, digests, name_users, plain_integers
+from dpi.events.identity import EXACT, Digests, by_name, digests, name_users, plain_integers
 from dpi.exact import heap
 from dpi.exact.integers import MOST, Integers
 
@@ -52,7 +52,13 @@ class Rows:
 
     @classmethod
     def of(
-        cls, users: object, bins: Integers, key: bytes, slots: int | Integers = 0, counts: Integers | None = None
+        cls,
+        users: object,
+        bins: Integers,
+        key: bytes,
+        slots: int | Integers = 0,
+        counts: Integers | None = None,
+        ids: str = EXACT,
     ) -> Self:
         """Return the rows of a column of ids, of one event each unless counts are given.
 
@@ -65,7 +71,7 @@ class Rows:
             if keyed is not None:
                 del bins  # of a large slot it is memory that sorting can use
                 return cls._of_keys(*keyed, key, int(slots))
-        names, known = name_users(users if numbers is None else numbers, key)
+        names, known = name_users(users if numbers is None else numbers, key, ids)
         if len(names) != bins.size:
             raise SchemaError("`users` and `values` must have the same number of rows.")
         if counts is None:

@@ -23,6 +23,7 @@ from dpi.events import _iso as iso
 from dpi.events._calendar import UNITS, Calendar
 from dpi.events.columns import numbers, read, times
 from dpi.exact.integers import Integers
+from dpi.exact.silence import silence
 from dpi.options import Option
 
 if TYPE_CHECKING:
@@ -264,6 +265,15 @@ class Slots(Option):
         """The first slot that is still open when the clock shows `now` (microseconds since 1970)."""
         return self.at(now - self.lateness)
 
+    def next_closing(self, moment: int) -> int:
+        """The first closing time after a moment, in microseconds since 1970.
+
+        >>> hours = Slots("1h", lateness="10m")
+        >>> [hours.next_closing(minute * 60_000_000) // 60_000_000 for minute in (0, 9, 10, 69, 70)]
+        [10, 10, 70, 70, 130]
+        """
+        return self.closing(self.first_open(moment))
+
 
 def _whole(stated: object, name: str) -> int:
     if type(stated) is not int:
@@ -396,6 +406,7 @@ class Clock:
         """What counts of events that arrive now."""
         return Window(self.first_open, self.moment)
 
+    @silence()
     def admit(self, column: object, unit: str | None = None) -> npt.NDArray[np.bool_]:
         """Which events count: readable, in a slot that is still open, and not later than the clock."""
         moments, window = self.slots.moments(column, unit), self.window

@@ -73,6 +73,12 @@ class StreamTerms:
     accumulate: Annotated[
         str, Setting("RULE", "How the distribution over all slots is made: slots, or tree:0.025.", PRIVACY)
     ] = "slots"
+    ids: Annotated[
+        str | None,
+        Setting(
+            "RULE", "How text ids are compared: nfc-strip (Unicode NFC, no outer spaces; the default), exact.", PRIVACY
+        ),
+    ] = None
     name: Annotated[str, Setting("NAME", "Name of the stream, if the store has several.", STORE)] = ""
     separate: Annotated[bool, Setting("", "Give the stream an ε of its own, which adds to that of others.", STORE)] = (
         False
@@ -138,6 +144,7 @@ class StreamSettings(StreamTerms):
             accumulate=rules.read_tree(self.accumulate),
             name=self.name,
             separate=self.separate,
+            ids=self.ids,
         )
 
     def open(

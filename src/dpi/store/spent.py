@@ -1,6 +1,6 @@
-"""The most that one user can have lost: by one stream, and by all streams of a store together.
+"""The most that one user can lose, and can have lost: by one stream, and by all streams of a store together.
 
-A certificate states the first of the two. Streams that share a ledger lose at most its ε together; what separate
+A certificate states what one stream has cost. Streams that share a ledger lose at most its ε together; what separate
 ledgers and series cost is added. Sees options and certificates, which are public; no account.
 """
 
@@ -43,6 +43,25 @@ def spent_in(store: Store, seen: Mapping[str, int | None] | None = None) -> floa
             stated = link.entry.get("epsilon_spent_units")
             units[name] = stated if isinstance(stated, int) else 0
     return spent_by_all(declared(store.streams()), units)
+
+
+def sum_of(streams: Mapping[str, DeclaredOptions]) -> str:
+    """Return what the ε of all these streams sum to, as a further sentence; nothing where they share one.
+
+    What is lost for ever comes first, then what every epoch of each other pool adds.
+    """
+    pools = {options.pool: options for options in streams.values()}.values()
+    if len(pools) < 2:
+        return ""
+    kept = [options.epsilon.units for options in pools if options.period is None]
+    parts = [(sum(kept), "for ever")] if kept else []
+    for options in pools:
+        if options.period is not None:
+            stream = f"stream '{options.name}'" if options.name else "the stream without a name"
+            parts.append((options.epsilon.units, f"per epoch of {options.period} slots of {stream}"))
+    (first, unit), *others = [(f"{units / UNITS:g}", unit) for units, unit in parts]
+    each = ", and ".join([f"{first} per user {unit}", *(f"{amount} more {unit}" for amount, unit in others)])
+    return f" All streams of this store sum to {each}."
 
 
 def sentences(own: float, by_all: float, streams: int) -> str:

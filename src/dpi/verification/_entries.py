@@ -96,6 +96,9 @@ class Streams:
         if any(each.epsilon != now.epsilon for name, each in pool.items() if name != stream):
             yield "shares a ledger of another ε"
             return
+        if any(each.ids != now.ids for name, each in pool.items() if name != stream):
+            yield "shares accounts that are named by another rule of ids"
+            return
         known = streams.get(stream)
         if now.quota is None:
             others = any(each.quota is not None for each in pool.values())
