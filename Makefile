@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test suite test-all proofs lint picture reference sbom lock release figures bench peers tables mutate reproduce docs clean
+.PHONY: run test suite test-all nightly proofs lint picture reference sbom lock release figures bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -20,6 +20,11 @@ suite: .venv/dev
 # Everything: long forms, the page in a browser, servers, Spark (half a gigabyte and a Java). What is missing is skipped, and said.
 test-all: .venv/spark
 	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto
+
+# Hours: properties alone, with examples that no run had before. What fails stays in .hypothesis, and is tried first the next time.
+nightly: .venv/dev
+	DPI_SLOW=1 DPI_EXAMPLES=nightly $(BIN)/python -m pytest -q -n auto -m hypothesis $(NIGHTLY) || { \
+	    echo 'Put each "Failing test case" above into the tests: CONTRIBUTING.md, "Examples that were found".'; exit 1; }
 
 # Coq checks the theorems of proofs/, and the running ledger is compared with the proved one. Says so where there is no Coq.
 proofs: .venv/dev

@@ -27,19 +27,26 @@ if TYPE_CHECKING:
 
     from xdist.remote import Producer
 
-# What decides whether a change may land is the same on every machine; `make test-all` looks for new examples.
-settings.register_profile(
-    "default", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("slow", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("slow" if os.environ.get("DPI_SLOW") else "default")
+# What decides whether a change may land is the same on every machine: examples follow from the test alone, and those
+# that were found are in the tests. `make test-all` and `make nightly` look for new ones, and keep them in .hypothesis.
+for _name, _examples in (("default", 40), ("slow", 2_000), ("nightly", 5_000)):
+    settings.register_profile(
+        _name,
+        deadline=None,
+        derandomize=_name == "default",
+        max_examples=_examples,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("DPI_EXAMPLES") or ("slow" if os.environ.get("DPI_SLOW") else "default"))
 
 # numpy, which nothing has loaded so far, reads them here and in children: processes share the cores already.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 collect_ignore_glob = [] if find_spec("pyspark") else ["packages/spark/src/*"]
-"""Examples in docstrings run where what they need is installed: Spark is an extra (`make test-all`)."""
+"""Examples in docstrings run where what they need is installed: Spark is an extra (`make test-all`), and so is JAX."""
+if not find_spec("jax"):
+    collect_ignore_glob += [f"packages/research/src/dpi_research/learn/{name}.py" for name in ("scores", "training")]
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own there
 ROOM = 4 << 30
@@ -59,8 +66,10 @@ LONGEST = (
     "packages/audit/tests/test_report.py",
     "tests/service/test_commands.py",
     "tests/agents/test_mcp_command.py",
+    "tests/service/test_admission.py",
     "tests/service/test_on_time.py",
     "tests/service/page/test_page.py",
+    "tests/engine/test_odd_values.py",
     "packages/research/tests/test_reproduce_command.py",
     "tests/service/test_kills.py",
     "tests/cli/test_broker_run.py",
@@ -70,6 +79,9 @@ LONGEST = (
     "tests/sources/test_one_rule.py",
     "packages/audit/tests/test_reach_commands.py",
     "tests/docs/test_notebooks.py",
+    "tests/mechanism/users/test_people.py",
+    "tests/mechanism/users/test_engagement.py",
+    "tests/noise/test_selection.py",
     "packages/research/tests/experiments/test_reproduction.py",
     "tests/mechanism/test_estimator.py",
     "packages/audit/tests/test_empirical.py",

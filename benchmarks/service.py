@@ -25,12 +25,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 
 import httpx
 import numpy as np
 import polars as pl
 
+from dpi.service.tokens import Tokens
 from measure import SLOT, Cell, record
 from results import AT_MOST
 from serving.load import BATCH, Follower, Load, Senders, checked
@@ -171,11 +173,14 @@ def readers(arguments: argparse.Namespace) -> None:
     with running("sqlite", arguments, **more) as server:
         delays: list[dict[int, float]] = [{} for _ in range(number)]
         connecting = asyncio.Semaphore(200)
+        issued = Tokens(Path(str(server.options["tokens"])))
+        tokens = [issued.create("analyst") for _ in range(8)]  # of each, a quarter of the connections may follow
 
         async def connect(index: int) -> asyncio.Task[None]:
             async with connecting:
                 reader, writer = await asyncio.open_connection("127.0.0.1", int(str(server.options["port"])))
-                lines = ["GET /v1/streams/visits/follow HTTP/1.1", "host: x", f"authorization: {_token(server)}"]
+                token = tokens[index % len(tokens)]
+                lines = ["GET /v1/streams/visits/follow HTTP/1.1", "host: x", f"authorization: Bearer {token}"]
                 writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
                 await reader.readuntil(b"\r\n\r\n")
             return asyncio.create_task(follow(reader, writer, index))
@@ -214,10 +219,6 @@ def readers(arguments: argparse.Namespace) -> None:
         columns=["readers", "slots closed", "least that one saw", f"seen after closing s, {PAIR}", "events/s", "MiB"],
         rows=[[number, len(slots), min(counts), _seen(seen), rate, memory]],
     )
-
-
-def _token(server: Server) -> str:
-    return server.headers["authorization"]
 
 
 def closing(arguments: argparse.Namespace) -> None:

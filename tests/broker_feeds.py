@@ -175,6 +175,8 @@ class Nats(BrokerFeed):
                 await streams.add_stream(name=self.stream, subjects=[self.stream])
             if what == "forget":
                 await streams.purge_stream(self.stream, seq=upto)
+            if what == "delete":
+                await streams.delete_msg(self.stream, upto)
             await connection.close()
 
         with ThreadPoolExecutor(1) as apart:  # a browser's tests leave a loop behind in the thread of a test
@@ -187,6 +189,10 @@ class Nats(BrokerFeed):
     def forget(self, before: int) -> None:
         """Remove what lies before a sequence."""
         self._do("forget", upto=before)
+
+    def delete(self, sequence: int) -> None:
+        """Remove one message."""
+        self._do("delete", upto=sequence)
 
     def cut(self) -> bool:
         """Remove the stream, and make it again."""

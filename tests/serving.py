@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -62,6 +64,24 @@ class Running:
         """The package's own client."""
         return dpi.connect(self.url, self.tokens[role], patience=10.0)
 
+    def unread(self, path: str, token: str) -> socket.socket:
+        """A request whose answer has begun, and of which nothing is read."""
+        made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        host, port = self.url.removeprefix("http://").split(":")
+        made.settimeout(60)
+        made.connect((host, int(port)))
+        made.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        made.recv(1, socket.MSG_PEEK)
+        return made
+
+    def taken(self, number: int) -> None:
+        """Wait until the heads of so many batches are here."""
+        deadline = time.monotonic() + 30
+        while self.service.batches._held.total() < number:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
     def set(self, seconds: float) -> None:
         """Move the clock to so many seconds after the beginning, and have the thread that closes slots look at it."""
         self.clock.now = MOMENT + round(seconds * SECOND)
@@ -88,6 +108,16 @@ class Running:
         }
         given = {"producer": producer, "sequence": sequence, "unit": "us"}
         return self.client("curator").post("/v1/streams/visits/events", params=given, json=columns)
+
+
+def read_answer(connection: socket.socket) -> tuple[int, object]:
+    """The status of an answer and its document; its head and its body may come one after the other."""
+    said = b""
+    while not said.endswith(b"}"):
+        part = connection.recv(1 << 16)
+        assert part
+        said += part
+    return int(said[9:12]), json.loads(said.partition(b"\r\n\r\n")[2])
 
 
 def settings(**options: object) -> StreamSettings:

@@ -135,8 +135,7 @@ def admission(_: Path) -> Path_:
     reader = pytest.importorskip("dpi.service._batch_reader")
     users, values = (column.to_list() for column in rows())
     body = json.dumps({"user": users, "time": ["2026-01-01T00:00:00Z"] * ROWS, "value": values}).encode()
-    domain = dpi.Categories(range(BINS))
-    return lambda: reader.read_batch(body, "application/json", None, domain)
+    return lambda: reader.read_batch(body, "application/json", None, None)
 
 
 FIGURES: dict[Callable[[Path], Path_], tuple[int, int]] = {

@@ -46,11 +46,10 @@ def service(options: dict[str, Any]) -> None:
 
 def plain(options: dict[str, Any]) -> None:
     """The framework by itself: it decodes, and discards or inserts."""
-    domain = dpi.Categories(["v0"], other=None)
     insert = {"insert": _sqlite, "bare": _nowhere}[options["kind"]](options)
 
     def work(body: bytes, kind: str) -> None:
-        events = read_batch(body, kind, "us", domain)
+        events = read_batch(body, kind, "us", None)
         insert(pl.DataFrame({"user": events.users, "time": events.times, "value": events.values}))
 
     async def post(request: Request) -> JSONResponse:

@@ -158,7 +158,7 @@ class BudgetExceeded(ValueError):
 
 
 class WeakPromise(UserWarning):
-    """A promise that is kept, and worth next to nothing.
+    """A promise that is worth next to nothing, or an input that is an exception to it.
 
     >>> import warnings
     >>> import dpi

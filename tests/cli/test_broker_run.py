@@ -128,3 +128,15 @@ def test_what_is_wrong_is_said_in_a_sentence(
     assert said in " ".join(str(found).split())
     assert "hunter2" not in str(found)
     assert "Traceback" not in str(found)
+
+
+def test_mqtt_is_called_an_exception_to_the_promise(cli: object) -> None:
+    """One line before anything is read, once; of a broker that keeps messages, none."""
+    pytest.importorskip("paho.mqtt", reason="needs pip install -e '.[brokers]'")
+    Path("countries.txt").write_text("DE\nFR\n")
+    more = ["--domain", "countries.txt", "--epsilon", "1", "--store", "x.db", "--slot", "1d", "--from", "2026-01-01"]
+    found = cli("run", "mqtt://ada:hunter2@localhost:1/visits", *more, code=3)  # type: ignore[operator]
+    assert str(found).count("dpi: warning: 'mqtt://localhost:1/visits' is an exception to the promise") == 1
+    assert "hunter2" not in str(found)
+    found = cli("run", "nats://localhost:1/visits", *more, code=3)  # type: ignore[operator]
+    assert "warning" not in str(found)

@@ -18,6 +18,7 @@ epsilon = 1
 per-slot = 0.2
 policy = "fade"
 compression = "truncate:3"
+ids = "exact"
 accumulate = "tree:0.05"
 from = 2026-01-01
 to = 2026-01-01T06:00:00
@@ -41,7 +42,16 @@ def test_a_file_says_what_a_command_line_says(cli, visits):
     Path("dpi.toml").write_text(CONFIG.replace("FILE", "files"))
     cli("run", "--config", "dpi.toml")
     assert len(Path("config.ndjson").read_text().splitlines()) == 6
-    rules = ("--config", "policy=fade", "--config", "compression=truncate:3", "--config", "accumulate=tree:0.05")
+    rules = (
+        "--config",
+        "policy=fade",
+        "--config",
+        "compression=truncate:3",
+        "--config",
+        "accumulate=tree:0.05",
+        "--ids",
+        "exact",
+    )
     cli("run", *visits, *PERIOD, "--store", "words.db", *rules)
     assert options("config.db") == options("words.db")
     cli("run", "--config", "dpi.toml", "--store", "other.db", "--per-slot", "0.1", "--out", "other.ndjson")

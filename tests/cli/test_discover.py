@@ -11,7 +11,8 @@ import pytest
 
 from cli_files import ENVIRONMENT, PROGRAM
 
-PERIOD = ("--slot", "day", "--from", "2026-01-01", "--to", "2026-01-02")
+PERIOD = ("--slot", "day", "--from", "2026-01-01", "--to", "2026-01-02", "--config", "failure=1e-9")
+"""With the probability of a false alarm: that of a value which nobody has, and which is shown."""
 STORE = ("--store", "visits.db", "--epsilon", "1")
 FILE = ("visits.csv", "--time", "at", "--value", "country")
 
@@ -31,7 +32,7 @@ def events(cli):
 def test_from_events_without_a_list_to_releases(cli, events):
     """Discovery, the run that uses its domain, and the chain of both; a user pays ε in all."""
     found = cli.json("domain", "--discover", *FILE, *PERIOD, *STORE, "--config", "quota=0.4", "-o", "countries.json")
-    assert (list(found["users"]), found["bins"], found["failure"]) == (["DE", "FR", "IT"], 4, 0.001)
+    assert (list(found["users"]), found["bins"], found["failure"]) == (["DE", "FR", "IT"], 4, 1e-9)
     assert "quota of 0.4" in found["guarantee"]
     said = cli(
         "run", *FILE, *STORE, "--domain", "countries.json", "--slot", "1h", "--from", "2026-01-01", "--to",
@@ -121,7 +122,7 @@ def test_characters_and_a_length_of_ones_own(cli, events):
     words = ("domain", "--discover", *FILE, *PERIOD, *STORE, "--config", "length=2", "--config", "characters=DEFR")
     found = cli.json(*words, "--config", "quota=0.4")
     assert list(found["users"]) == ["DE", "FR"]
-    assert found["thresholds"]["2"] < 30
+    assert found["thresholds"]["2"] < 65  # among texts of all characters, 83
 
 
 def test_an_interruption_ends_in_one_line_and_the_same_command_goes_on(cli, events):

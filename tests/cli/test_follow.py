@@ -140,13 +140,13 @@ def test_neither_a_backlog_nor_a_stop_nor_a_flood_displaces_anyone(cli):
     Path("log.ndjson").write_text("")
     begin = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=3)
     end = begin + timedelta(seconds=16)
-    clock = ["--slot", "1s", "--lateness", "500ms", "--from", begin.isoformat(), "--to", end.isoformat()]
+    clock = ["--slot", "1s", "--lateness", "1500ms", "--from", begin.isoformat(), "--to", end.isoformat()]
     writer = Writer(begin, end)
     writer.start()
     process = start(*clock, epsilon=GENEROUS)
     wait_until(lambda: newest_mark() >= 0)
     process.send_signal(signal.SIGSTOP)
-    time.sleep(2.2)  # longer than a slot and its lateness
+    time.sleep(2.7)  # longer than a slot and its lateness
     process.send_signal(signal.SIGCONT)
     flood = line("flood", datetime.now(UTC))
     with Path("log.ndjson").open("a") as file:
@@ -155,7 +155,7 @@ def test_neither_a_backlog_nor_a_stop_nor_a_flood_displaces_anyone(cli):
     wait_until(lambda: newest_mark() > before)
     process.kill()
     ended(process, -9)
-    time.sleep(2.2)
+    time.sleep(2.7)
     process = start(*clock, epsilon=GENEROUS)
     ended(process, 0)
     writer.join()

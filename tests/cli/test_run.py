@@ -274,3 +274,16 @@ def test_standard_input(cli, visits, warm):
         done = subprocess.run(command, stdin=events, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert "6 slots released" in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("words", "left"), [((), "left 0.8 "), (("--ids", "exact"), "left 1 ")])
+def test_spellings_of_one_name_are_one_account_unless_it_is_said_otherwise(cli, visits, words, left):
+    """`dpi ledger` finds the user by any spelling; a rule that there is none of is refused."""
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--ids", "folded", code=2)
+    assert "`--ids` must be exact or nfc-strip. Got 'folded'." in cli.stderr
+    Path("visits.csv").write_text("user,at,country\nZoe\u0308 ,2026-01-01T00:30:00,DE\n", "utf-8")
+    cli("run", *visits, *PERIOD, "--store", "visits.db", *words)
+    cli("ledger", "visits.db", "--user", "Zoë")
+    assert cli.stdout.startswith(left)
+    cli("ledger", "visits.db", "--user", "Zoe\u0308 ")
+    assert cli.stdout.startswith("left 0.8 ")

@@ -1,6 +1,8 @@
 """`dpi verify` of a file of releases: what was seen, what is missing, and what cannot be known."""
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,6 +151,28 @@ def test_two_streams_in_a_store(cli, visits):
     found = cli.json("verify", "two.ndjson", *DOMAIN)
     assert (found["intact"], found["whole"], found["first_entry"]) == (True, True, 5)
     assert cli.json("verify", "two.ndjson", "--store", "v.db")["missing"] == []
+
+
+def test_plug_ins_are_named(cli, lines, tmp_path, monkeypatch):
+    """Code of other packages runs with the program's rights: name, package and version, without loading any."""
+    brought = tmp_path / "elsewhere" / "spy-1.2.dist-info"
+    brought.mkdir(parents=True)
+    (brought / "METADATA").write_text("Metadata-Version: 2.1\nName: spy\nVersion: 1.2\n")
+    (brought / "entry_points.txt").write_text(
+        "[dpi.executors]\nnowhere = spy:start\n[console_scripts]\nspy = spy:run\n"
+    )
+    monkeypatch.syspath_prepend(str(brought.parent))
+    found = [each for each in cli.json("verify", "visits.db")["plugins"] if each["distribution"] == "spy"]
+    assert found == [{"group": "dpi.executors", "name": "nowhere", "distribution": "spy", "version": "1.2"}]
+    assert "nowhere (spy 1.2)" in cli("verify", "visits.db")
+    assert "spy" not in sys.modules
+
+
+def test_without_plug_ins_that_is_said(cli, lines, monkeypatch):
+    """An installation of the core alone has none."""
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    assert re.search("^plug-ins here +no plug-ins *$", cli("verify", "r.ndjson", *DOMAIN), re.MULTILINE)
+    assert cli.json("verify", "visits.db")["plugins"] == []
 
 
 def test_nothing_is_said_of_releases_that_were_never_made():

@@ -28,7 +28,7 @@ CONVERTED: dict[str, set[str]] = {
         "1 is proportional, 0 not at all",
     },
     "limits": {
-        "50", "36 bytes", "16 MiB", "131,072", "800", "32",  # what is measured, the layout, options
+        "50", "36 bytes", "800",  # what is measured, the layout, options
         "2⁻⁴⁰", "1024", "10", "1 s", "1,024", "1,000,000", "20,000", "16 texts",  # limits
         "200,000", "500",  # what is measured, and options
         "60", "16.7 ms",  # of a screen

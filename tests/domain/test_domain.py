@@ -120,6 +120,12 @@ def test_bins_are_half_open(values):
         assert code == expected
 
 
+def test_edges_lie_as_far_apart_as_floats_do():
+    """No difference or sum of two edges is infinite, and none is warned of."""
+    domain = Bins([-1.7e308, 1.6e308, 1.7e308])
+    assert domain.middles.tolist() == pytest.approx([-1.7e308, -0.05e308, 1.65e308, 1.7e308])
+
+
 def test_bins_refuse_times():
     """A column of times is a wrong schema, not a number."""
     with pytest.raises(SchemaError, match="must hold numbers"):

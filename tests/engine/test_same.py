@@ -55,6 +55,28 @@ def test_a_replayed_table_ends_in_the_same_bytes(kind, tmp_path, key_file, engin
     assert results[0]["problems"] == []
 
 
+def test_spellings_of_one_name_are_one_account_in_every_engine(tmp_path, key_file, engine):
+    """A name as NFC and as NFD, with and without spaces: the bytes are those of one spelling, played or live."""
+    spellings = ["Zoë", "Zoe\u0308", " Zoë", "Zoe\u0308\u3000"]
+    results = []
+    for name, users, used in (
+        ("one", spellings[:1] * 4, None),
+        ("all", spellings, None),
+        ("engine", spellings, engine),
+    ):
+        rows = [(user, f"2026-01-01T00:{n:02d}", f"v{n}") for n, user in enumerate([*users, "ada", "\u3000", "\u0378"])]
+        with opened_store(tmp_path, name, key_file) as store:
+            stream = opened("per slot", 3, store, engine=used)
+            table = [dict(zip(("user", "time", "value"), row, strict=True)) for row in rows]
+            list(stream.replay(table, start="2026-01-01", end="2026-01-01T01:00"))
+            times = [time.replace("T00", "T01") for _, time, _ in rows]
+            stream.append([row[0] for row in rows], times, [row[2] for row in rows], now="2026-01-01T01:40")
+            list(stream.advance(now="2026-01-01T02:12"))
+            results.append(outcome(store))
+    assert results[0]["problems"] == []
+    assert results[2] == results[1] == results[0]
+
+
 def test_a_change_of_domain_in_open_slots_ends_in_the_same_bytes(tmp_path, key_file, engine):
     """Events that are kept for slots of a new domain are told by its bins, whether they are rows or lie in files."""
     results = []

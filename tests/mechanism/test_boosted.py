@@ -238,6 +238,23 @@ def test_every_measurement_gives_a_pdf(data):
         assert math.isfinite(estimate.total) == math.isfinite(estimate.total_variance) == measured
 
 
+FOUND = [
+    (1, [(1, [0]), (2**20, [0])]),  # one bin, of which the share was rounded above one
+]
+"""What the test above has failed for: bins, and units of ε with the values of each slot."""
+
+
+@pytest.mark.parametrize(("bins", "slots"), FOUND)
+@pytest.mark.parametrize("season", [None, 2])
+def test_what_gave_no_pdf_once_gives_one(bins, slots, season):
+    """Measurements that were found by chance stay found."""
+    mechanism = Boosted(season=season)
+    state = mechanism.initial(domain(bins))
+    for slot, (units, values) in enumerate(slots):
+        state, estimate = mechanism.update(state, Measurement(slot, Epsilon(units), np.array(values, dtype=np.int64)))
+        check(estimate, bins)
+
+
 @pytest.mark.parametrize("units", [1, 2**20, 2**30])
 def test_tiny_budgets_break_nothing(units):
     """At budgets where the noise saturates or dwarfs every count the estimates stay PDFs."""

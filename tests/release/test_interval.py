@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.errors import OptionError
+from dpi.release.grid import Shares
 from dpi.release.interval import interval
+from dpi.release.queries import Distribution
 
 
 @given(
@@ -23,6 +25,20 @@ def test_intervals_hold_the_estimate(bins, total, level):
     wider_lower, wider_upper = interval(pdf, variance, skew, total, (1 + level) / 2)
     assert (wider_lower <= lower).all()
     assert (wider_upper >= upper).all()
+
+
+def test_a_sum_of_shares_is_a_share():
+    """What is added up is within its interval, and that ends at one, where rounding takes the sum above it."""
+    domain = dpi.Product(of=dpi.Categories(["all"], other=None), by=dpi.Categories(["a", "b"]))
+    pdf = np.array([0.5, 0.5, 2.0**-52])
+    assert pdf.sum() == 1 + 2.0**-52  # exactly, on every processor
+    summed = Distribution(domain, pdf, np.full(3, 1e-4), 100.0, 1.0).marginal("of").probability("all")
+    shares = Shares.of(np.array([pdf.sum()]), np.array([1e-4]), 2e-4, 100.0)
+    for value, lower, upper in (
+        (summed.value, *summed.interval()),
+        (float(shares.value[0]), float(shares.lower[0]), float(shares.upper[0])),
+    ):
+        assert 0 < lower <= value <= upper == 1
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 1.5, float("nan")])

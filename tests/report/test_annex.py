@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
 import pytest
@@ -99,12 +100,79 @@ def test_a_receipt_says_what_is_gone(kind, until, longest):
     assert "an account under a keyed name" in text
 
 
+def ratio(epsilon):
+    """e^ε, rounded up to three digits."""
+    exact = Decimal(epsilon).exp()
+    return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING):,f}"
+
+
+@pytest.mark.parametrize("period", [None, 24])
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "1.7", "3", "10"])
+def test_a_notice_says_how_much_likelier_releases_are_with_a_user(epsilon, period):
+    """By e^ε, never below it: of all releases, or of one epoch; and not that they would be almost the same."""
+    store = dpi.MemoryStore()
+    budget = dpi.Ledger(per_slot="0.05", period=period)
+    dpi.Stream(store=store, name="visits", epsilon=epsilon, domain=dpi.Categories(["DE"]), budget=budget)
+    text = write_annex(describe_deployment(store, "visits"), "notice")
+    which = "they are" if period is None else "those of one epoch are"
+    assert f"cannot be taken back; {which} at most {ratio(epsilon)} times as likely with you as without." in text
+    assert "almost the same" not in text
+
+
+@pytest.mark.parametrize("annex", KINDS)
+def test_what_adds_to_epsilon_is_said(annex):
+    """A stream with a budget of its own, also one that was opened after the last release; and other stores."""
+    store = made("clocked")
+    assert "streams of this store sum" not in write_annex(describe_deployment(store, "visits"), annex)
+    assert "everything that is published from this store" in write_annex(describe_deployment(store, "visits"), annex)
+    dpi.Stream(store=store, name="more", epsilon=3, domain=dpi.Categories(["a"]), separate=True)
+    text = write_annex(describe_deployment(store, "visits"), annex)
+    assert "All streams of this store sum to 4 per user for ever." in text
+    assert "everything that is published from this store" not in text
+
+
+@pytest.mark.parametrize(
+    ("budget", "bias"),
+    [
+        (dpi.Ledger(), "Users who return are measured in some slots only"),
+        (dpi.Ledger(per_slot="0.05"), "Users whose account is empty do not count"),
+        (dpi.Ledger(per_slot="0.05", policy=dpi.budget.fade()), "Users count less with every slot"),
+        (dpi.Converging(dpi.budget.Zeta()), "Later slots have less budget"),
+    ],
+)
+def test_a_review_says_whom_the_budget_leaves_out(budget, bias):
+    """By how users pay: where every user keeps some of ε, no account is called empty."""
+    store = dpi.MemoryStore()
+    dpi.Stream(store=store, name="visits", epsilon=1, domain=dpi.Categories(["DE"]), budget=budget)
+    text = write_annex(describe_deployment(store, "visits"), "review")
+    assert bias in text
+    assert not ("never all of it" in text and "account is empty" in text)
+
+
+def test_a_price_beside_a_clocked_ledger_is_spent_first():
+    """A stream that says what a slot costs, and shares accounts of `clocked`, may empty them."""
+    store = made("clocked")
+    dpi.Stream(store=store, name="more", epsilon=1, domain=dpi.Categories(["a"]), budget=dpi.Ledger(per_slot="0.05"))
+    assert "never all of it" in write_annex(describe_deployment(store, "visits"), "review")
+    assert "until their account is empty" in write_annex(describe_deployment(store, "more"), "review")
+
+
+@pytest.mark.parametrize("annex", ["review", "dpia", "receipt"])
+def test_an_account_is_said_to_hold_payments_by_stream(annex):
+    """A store keeps them for each stream that measures by class."""
+    store = made("clocked")
+    assert [len(part) for part in store.payment_parts("visits")] == [36]  # of one user, beside the account
+    text = write_annex(describe_deployment(store, "visits"), annex)
+    assert "the number of payments" in text
+    assert "by class also" in text
+
+
 def test_without_accounts_nothing_is_said_of_them():
     """A converging series keeps nothing of a person."""
     found = describe_deployment(made("series"), "visits")
     assert "this stream has no accounts" in write_annex(found, "receipt")
     assert "We keep nothing else about you." in write_annex(found, "notice")
-    assert "keyed name: what of ε" not in write_annex(found, "dpia")
+    assert "keyed name: the spent part" not in write_annex(found, "dpia")
 
 
 def test_before_the_first_release():

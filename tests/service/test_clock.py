@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.service import service as service_module
+from dpi.service import _decoding as decoding
 from dpi.service._publication import Publication
 from dpi.service._receipts import Receipts
 from serving import BEGIN, FIRST, MOMENT, SECOND, SLOT, SetClock, running, settings
@@ -56,7 +56,7 @@ def test_slots_close_after_downtime_in_order(tmp_path, watched):
 def test_a_slot_waits_for_what_was_received_before_its_moment(tmp_path, watched, monkeypatch):
     """A batch that takes long to decode is in its slot; one that is received later is not, however quick it is."""
     held, go_on = threading.Event(), threading.Event()
-    decoded = service_module.read_batch
+    decoded = decoding.read_batch
 
     def slow(body, *more):
         if b"slow" in body:
@@ -64,7 +64,7 @@ def test_a_slot_waits_for_what_was_received_before_its_moment(tmp_path, watched,
             assert go_on.wait(30)
         return decoded(body, *more)
 
-    monkeypatch.setattr(service_module, "read_batch", slow)
+    monkeypatch.setattr(decoding, "read_batch", slow)
     with running(tmp_path) as found:
         found.clock.now = MOMENT + 9 * SECOND
         answers = []
@@ -252,22 +252,33 @@ def test_an_entry_that_is_no_release_is_seen_with_what_stands_before_it():
 
 
 def test_a_receipt_holds_a_slot_until_it_is_done():
-    """A stamp is never before a moment that was settled, and a slot waits for stamps before its own moment alone."""
+    """A moment is never before one that was settled, and a slot waits for heads before its own moment alone."""
     clock = SetClock(100)
     receipts = Receipts(clock)
-    first = receipts.stamp("visits")
+    first = receipts.arrive()
     clock.now = 90
-    second = receipts.stamp("visits")
-    assert (first.moment, second.moment) == (100, 100)
+    second = receipts.arrive()
+    assert (first.moment, second.moment, receipts.now()) == (100, 100, 100)
+    receipts.assign(first, "visits")
+    receipts.assign(second, "visits")
     assert receipts.settled("visits", 100)
     assert not receipts.settled("visits", 101)
     assert receipts.settled("clicks", 101)
-    assert receipts.stamp("visits").moment == 101
-    receipts.settle(first)
+    assert (receipts.arrive().moment, receipts.now()) == (101, 101)
+    first.settle()
     assert not receipts.settled("visits", 101)
-    receipts.settle(second)
+    second.settle()
     assert receipts.settled("visits", 101)
     assert not receipts.settled("visits", 102)
+
+
+def test_all_streams_wait_for_a_request_until_it_is_understood():
+    """Whom it is for is known when its token is checked; then the slots of others wait no longer."""
+    receipts = Receipts(SetClock(100))
+    receipt = receipts.arrive()
+    assert [receipts.settled(name, 101) for name in ("visits", "clicks")] == [False, False]
+    receipts.assign(receipt, "clicks")
+    assert [receipts.settled(name, 101) for name in ("visits", "clicks")] == [True, False]
 
 
 def test_a_release_that_is_in_time_is_not_seen_sooner_for_a_late_one():

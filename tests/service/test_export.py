@@ -1,12 +1,17 @@
 """The export of a running service: what is seen at its moment and nothing else, also where slots never stop coming."""
 
+import os
+import socket
+import sys
 import threading
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import pytest
 
 import dpi
+from dpi.service._exports import MOST, OF_ONE
 from dpi.store import open_store
 from dpi.store.export import export
 from dpi.verification import verify
@@ -98,3 +103,112 @@ def test_an_export_is_there_while_slots_of_a_second_are_late_by_one(tmp_path):
             stop.set()
             sending.join(60)
     assert numbers == sorted(numbers)
+
+
+WIDE = dpi.Categories([f"value {number:05d} {'x' * 80}" for number in range(20_000)])
+"""Whose exports are more than the network holds of what is not read."""
+
+
+def copies():
+    """The sizes of files of this process that have no name any more."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{number}").endswith("public.db (deleted)"):
+                found.append(os.stat(f"/proc/self/fd/{number}").st_size)
+        except OSError:  # it was closed meanwhile
+            continue
+    return found
+
+
+def wait_for(condition):
+    """Wait until something is so."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def status(answer):
+    """What an answer that nobody reads begins with."""
+    return int(answer.recv(12, socket.MSG_PEEK).split()[1])
+
+
+def rest(answer):
+    """The body of an answer, read to its end."""
+    read = bytearray()
+    while b"\r\n\r\n" not in read:
+        read += answer.recv(1 << 16)
+    head, _, body = bytes(read).partition(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length: ")[2].split()[0])
+    body = bytearray(body)
+    while len(body) < size:
+        part = answer.recv(1 << 16)
+        assert part
+        body += part
+    return bytes(body)
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are counted in /proc")
+
+
+@linux
+def test_unread_exports_of_one_token_are_one_copy_and_keep_out_nobody_else(tmp_path):
+    """Two of 120 are given, from one file; the others are told to come again."""
+    with running(tmp_path, settings(domain=WIDE, per_slot="0.001"), patience=60.0) as found, ExitStack() as stack:
+        found.set(81)
+        token = found.tokens["analyst"]
+        unread = [stack.enter_context(found.unread("/v1/export", token)) for _ in range(120)]
+        told = [status(each) for each in unread]
+        whole = len(got(found, tmp_path / "public.db").read_bytes())
+        assert sorted(told) == [200] * OF_ONE + [429] * (120 - OF_ONE)
+        assert copies() == [whole]
+        refused = found.client("analyst").get("/v1/export")
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert refused.json()["detail"].startswith("this token has too many exports at a time")
+
+
+@linux
+def test_an_export_that_nobody_reads_is_left_with_its_copy(tmp_path):
+    """After `patience` there is neither a file nor a place that is taken."""
+    with running(tmp_path, settings(domain=WIDE, per_slot="0.001"), patience=1.0) as found, ExitStack() as stack:
+        found.set(81)
+        for _ in range(OF_ONE):
+            stack.enter_context(found.unread("/v1/export", found.tokens["analyst"]))
+        wait_for(lambda: not copies())
+        got(found, tmp_path / "public.db", "analyst")
+
+
+@linux
+def test_an_export_stays_what_it_was_while_slots_close(tmp_path):
+    """A slow reader and one who comes after the next release read files of their own, each whole and of its moment."""
+    with running(tmp_path, settings(domain=WIDE, per_slot="0.001"), patience=60.0) as found, ExitStack() as stack:
+        found.set(81)
+        slow = stack.enter_context(found.unread("/v1/export", found.tokens["analyst"]))
+        early = got(found, tmp_path / "early.db")
+        assert len(copies()) == 1
+        found.set(101)
+        late = stack.enter_context(found.unread("/v1/export", found.tokens["curator"]))
+        assert len(copies()) == 2
+        assert rest(slow) == early.read_bytes()
+        (tmp_path / "late.db").write_bytes(rest(late))
+        for name, number in (("early.db", 8), ("late.db", 10)):
+            with open_store(tmp_path / name, read_only=True) as opened:
+                assert verify(opened).problems == ()
+                assert len(dpi.open(opened)) == number
+        wait_for(lambda: not copies())
+
+
+@linux
+def test_exports_of_all_tokens_have_a_limit(tmp_path):
+    """Whoever comes when all places are taken is told so; a place that is left is there for the next."""
+    with running(tmp_path, settings(domain=WIDE, per_slot="0.001"), patience=60.0) as found, ExitStack() as stack:
+        found.set(81)
+        tokens = [found.service.tokens.create("analyst") for _ in range(MOST // OF_ONE)]
+        unread = [stack.enter_context(found.unread("/v1/export", token)) for token in tokens * OF_ONE]
+        assert [status(each) for each in unread] == [200] * MOST
+        full = found.client("auditor").get("/v1/export")
+        assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+        assert len(copies()) == 1
+        unread[0].close()
+        wait_for(lambda: found.client("auditor").get("/v1/export").status_code == 200)

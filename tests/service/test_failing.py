@@ -88,16 +88,16 @@ def test_streams_of_the_same_accounts_keep_their_order(tmp_path, failing):
 
 def test_a_slot_that_waits_for_a_batch_keeps_its_place(tmp_path, monkeypatch):
     """For half of the delay, in which the order of the chain is that of the clock; after that others go on."""
-    from dpi.service import service as service_module
+    from dpi.service import _decoding as decoding
 
-    held, go_on, decoded = threading.Event(), threading.Event(), service_module.read_batch
+    held, go_on, decoded = threading.Event(), threading.Event(), decoding.read_batch
 
     def slow(*given):
         held.set()
         assert go_on.wait(60)
         return decoded(*given)
 
-    monkeypatch.setattr(service_module, "read_batch", slow)
+    monkeypatch.setattr(decoding, "read_batch", slow)
     later = settings(name="zoo", quota="0.5")
     for late, order in ((0.499, ["visits", "zoo"]), (0.5, ["zoo", "visits"])):
         held.clear(), go_on.clear()

@@ -1,10 +1,10 @@
 """Server-sent events: every release once, in order, at its moment, also over a lost connection; and slow clients."""
 
-import gzip
 import json
 import socket
 import threading
 import time
+from contextlib import ExitStack
 
 import httpx
 
@@ -88,78 +88,6 @@ def test_readers_are_let_go_when_the_service_stops(tmp_path):
     assert ended.is_set()
 
 
-def raw(found, head, body=b""):
-    """A connection by hand."""
-    host, port = found.url.removeprefix("http://").split(":")
-    made = socket.create_connection((host, int(port)), timeout=30)
-    token = found.tokens["curator"]
-    made.sendall(f"{head} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n".encode() + body)
-    return made
-
-
-POST = "POST /v1/streams/visits/events?producer=slow&sequence=0"
-HEAD = b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
-
-
-def test_a_body_that_does_not_come_is_left_and_holds_up_nobody(tmp_path):
-    """Stalled senders take a place for a while; slots close without them, and others are served."""
-    with running(tmp_path, patience=1.0, requests=4) as found:
-        stalled = [raw(found, POST, HEAD + b'{"user":') for _ in range(3)]
-        found.clock.now = MOMENT + 5 * SECOND
-        assert found.send([("ada", 1.0, "home")], 0).status_code == 200
-        found.set(10)  # what has no last byte has no stamp
-        assert found.service.store.reached("visits")[0] == FIRST
-        for each in stalled:
-            answer = each.recv(1000)
-            assert answer.startswith(b"HTTP/1.1 408")
-            each.close()
-
-
-def test_what_is_too_large_is_refused_before_it_is_read(tmp_path):
-    """By its declared length, by its bytes where none is declared, and by what it unpacks to."""
-    with running(tmp_path, body=2000) as found:
-        client = found.client("curator")
-        path, given = "/v1/streams/visits/events", {"producer": "p", "sequence": 0}
-        kind = {"content-type": "application/x-ndjson"}
-        declared = client.post(path, params=given, headers=kind, content=b"x" * 3000)
-        chunked = client.post(path, params=given, headers=kind, content=iter([b"x" * 1000] * 50))
-        packed = client.post(
-            path, params=given, headers=kind | {"content-encoding": "gzip"}, content=gzip.compress(b"x" * 10**6)
-        )
-        assert [each.status_code for each in (declared, chunked, packed)] == [413, 413, 413]
-        assert found.send([("ada", 0.0, "home")], 0).status_code == 200
-
-
-def taken(found, number):
-    """Wait until so many requests are here."""
-    deadline = time.monotonic() + 30
-    while found.service.limit._here.total() < number:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_places_are_counted_by_requests(tmp_path, monkeypatch):
-    """With all places taken others wait; a token with too many is told so, and so is everybody when too many wait."""
-    with running(tmp_path, requests=1, of_one_token=2, now=MOMENT + 5 * SECOND, patience=20.0) as found:
-        held = raw(found, POST, HEAD + b"{")
-        taken(found, 1)
-        waiting = threading.Thread(target=lambda: found.send([("ada", 1.0, "home")], 0))
-        waiting.start()
-        taken(found, 2)
-        refused = found.send([("ada", 1.0, "home")], 0, "third")
-        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-        monkeypatch.setattr(found.service.limit, "_most", 2)
-        other = found.service.tokens.create("curator")
-        full = httpx.post(
-            f"{found.url}/v1/streams/visits/events?producer=x&sequence=0",
-            headers={"authorization": f"Bearer {other}", "content-type": "application/json"}, content=b"{}",
-        )  # fmt: skip
-        assert (full.status_code, full.headers["retry-after"]) == (503, "1")
-        held.close()
-        waiting.join(30)
-        assert found.service.store.sequence("visits", "p") == 0
-
-
 def _open(found):
     """How many requests are being answered."""
     return sum(
@@ -194,3 +122,44 @@ def test_a_reader_who_does_not_read_is_left(tmp_path):
         stalled.close()
         whole = len(found.client("analyst").get("/v1/streams/visits/releases").content)
     assert size < whole  # as much as the network itself holds
+
+
+def test_answers_that_nobody_reads_have_a_limit_in_bytes(tmp_path):
+    """A token whose answers wait to be read is told to come again; others, and answers of few bytes, are not."""
+    wide = dpi.Categories([f"value {number:05d} {'x' * 80}" for number in range(20_000)])
+    path = "/v1/streams/visits/releases"
+    with running(tmp_path, settings(domain=wide, per_slot="0.001"), patience=60.0) as found:
+        found.set(41)
+        size = len(found.client("curator").get(path).content)
+        found.service.answers.of_one, found.service.answers.most = size + 1, 2 * size + 1
+        with found.unread(path, found.tokens["analyst"]):
+            refused = found.client("analyst").get(path)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            assert found.client("analyst").get("/v1/streams/visits").status_code == 200
+            with found.unread(path, found.tokens["admin"]):
+                assert found.client("curator").get(path).status_code == 503
+            assert found.client("auditor").get("/v1/chain").status_code == 200
+        deadline = time.monotonic() + 60
+        while found.client("analyst").get(path).status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_those_who_follow_leave_room_for_those_who_send(tmp_path):
+    """One token has a quarter of the connections at most, all tokens half or all but a hundred; a batch is kept."""
+    path = "/v1/streams/visits/follow"
+    with running(tmp_path, connections=20, now=MOMENT + 5 * SECOND) as found, ExitStack() as stack:
+        tokens = [found.service.tokens.create("analyst") for _ in range(3)]
+        for token in (tokens[0],) * 5 + (tokens[1],) * 5:
+            assert stack.enter_context(found.unread(path, token)).recv(12).endswith(b"200")
+        for token, answer in ((tokens[0], 429), (tokens[2], 503)):
+            told = httpx.get(f"{found.url}{path}", headers={"authorization": f"Bearer {token}"})
+            assert (told.status_code, told.headers["retry-after"]) == (answer, "1")
+        assert found.send([("ada", 1.0, "home")], 0).status_code == 200
+        stack.close()
+        deadline, told = time.monotonic() + 60, b""
+        while not told.endswith(b"200"):
+            assert time.monotonic() < deadline
+            with found.unread(path, tokens[2]) as follower:
+                told = follower.recv(12)
+            time.sleep(0.05)

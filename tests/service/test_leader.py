@@ -130,7 +130,7 @@ def check_frozen(statement, where, witness, child, key_file) -> None:
     began = time.monotonic()
     try:
         store = dpi.open_store(where, key_file=key_file, witness=witness, wait=30)
-        assert time.monotonic() - began < LEASE + 5
+        assert time.monotonic() - began < LEASE + 20
     except StoreBusy as error:  # it was stopped while it wrote the witness: nobody else may until it goes on or ends
         assert "writing to the witness" in str(error)  # noqa: PT017 - it need not be so
         child.send_signal(signal.SIGCONT)
@@ -215,7 +215,7 @@ def take_turns(replicas, clients) -> int:
     replicas[active].send_signal(signal.SIGSTOP)
     began = time.monotonic()
     wait_for(lambda: leading(other))
-    assert time.monotonic() - began < LEASE + 8  # on a machine that is busy with other things
+    assert time.monotonic() - began < LEASE + 30  # on a machine that is busy with other things
     for _ in range(5):
         wait_for(lambda: send(other))
     replicas[active].send_signal(signal.SIGCONT)

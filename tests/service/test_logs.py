@@ -53,7 +53,7 @@ def test_nothing_that_came_in_is_in_logs_metrics_or_errors(tmp_path, logged, mon
         def fault(*_: object, **__: object) -> None:
             raise KeyError(f"a row of {POISON}")
 
-        monkeypatch.setattr("dpi.service.service.read_batch", fault)
+        monkeypatch.setattr("dpi.service._decoding.read_batch", fault)
         body = {"user": [POISON], "time": ["2026-01-01"], "value": ["a"]}
         said.append(client.post("/v1/streams/visits/events", params={"producer": "p", "sequence": 0}, json=body))
         assert said[-1].status_code == 500

@@ -37,7 +37,18 @@ def test_a_batch_that_is_sent_again_counts_once(tmp_path):
         gap = found.send(rows, 3)
         assert gap.status_code == 409
         assert open_events(found.service.store, FIRST) == 6
-    assert {(each.status_code, each.content) for each in answers} == {(200, b'{"kept":true}')}
+    new, again = (200, {"kept": True, "slot": FIRST}), (200, {"kept": True, "slot": None})
+    assert [(each.status_code, each.json()) for each in answers] == [new, again, new, new, again]
+
+
+def test_the_answer_names_the_first_slot_that_can_count(tmp_path):
+    """The one that is open when the batch arrives, or the first of a stream that has not begun."""
+    with running(tmp_path, settings(begin="2026-01-01T00:00:20+00:00")) as found:
+        slots = []
+        for sequence, seconds in enumerate((5, 25, 35)):
+            found.clock.now = MOMENT + seconds * SECOND
+            slots.append(found.send([("ada", seconds - 1.0, "home")], sequence).json()["slot"])
+        assert slots == [FIRST + 2, FIRST + 2, FIRST + 3]
 
 
 def test_the_answer_is_the_same_whoever_is_in_a_batch(tmp_path):
@@ -52,7 +63,8 @@ def test_the_answer_is_the_same_whoever_is_in_a_batch(tmp_path):
             [("eve", 10, "home")] * 5000,
         ]  # fmt: skip
         answers = [found.send(rows, number) for number, rows in enumerate(batches)]
-        answers.append(found.send([("fresh", 10.0, "home")], 0))
+        again = found.send([("fresh", 10.0, "home")], 0)
+        assert (again.status_code, again.json()) == (200, {"kept": True, "slot": None})
         told = {
             (each.status_code, each.content, tuple(h for h in each.headers.items() if h[0] != "date"))
             for each in answers

@@ -340,3 +340,22 @@ def test_amounts_are_summed_over_batches_and_grids(tmp_path):
         grid = found.service.closing.streams["visits"].domain
     with running(tmp_path, amounts, now=MOMENT + 35_000_000) as found:
         assert found.service.closing.streams["visits"].domain == grid
+
+
+def test_spellings_of_one_name_are_one_account(tmp_path):
+    """Over HTTP as anywhere: by the rule that the stream declares, which analysts can read."""
+    new = {"domain": ["home"], "epsilon": 1, "slot": "10s", "per-slot": 0.1, "from": "2026-01-01T00:00:00+00:00"}
+    with running(tmp_path) as found:
+        admin = found.client("admin")
+        for name, ids, answer in (("other", "exact", 422), ("apart", "folded", 422), ("apart", "exact", 201)):
+            own = {"separate": True} if name == "apart" else {}
+            told = admin.post("/v1/streams", json={"name": name, "ids": ids, **own, **new})
+            assert told.status_code == answer, told.text
+            assert answer == 201 or "`ids` must be" in told.json()["detail"]
+        found.clock.now = MOMENT + 5 * SECOND
+        assert found.send([(user, 1.0, "home") for user in ("Zoë", "Zoe\u0308", " Zoë", "ada")], 0).status_code == 200
+        found.set(10)
+        stated = {each["name"]: each["options"].get("ids") for each in admin.get("/v1/streams").json()["streams"]}
+        assert stated == {"visits": "nfc-strip", "apart": None}
+        told = found.client("curator").get("/v1/operations").json()["streams"]
+        assert next(each for each in told if each["stream"] == "visits")["accounts"]["number"] == 2

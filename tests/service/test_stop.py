@@ -79,16 +79,16 @@ def test_a_stopped_stream_stays_stopped(tmp_path):
 
 def test_no_batch_is_kept_after_the_end_however_long_it_took_to_read(tmp_path, monkeypatch):
     """What was stored is erased, and what is on its way finds the stream stopped."""
-    from dpi.service import service as service_module
+    from dpi.service import _decoding as decoding
 
-    held, go_on, decoded = threading.Event(), threading.Event(), service_module.read_batch
+    held, go_on, decoded = threading.Event(), threading.Event(), decoding.read_batch
 
     def slow(*given):
         held.set()
         assert go_on.wait(30)
         return decoded(*given)
 
-    monkeypatch.setattr(service_module, "read_batch", slow)
+    monkeypatch.setattr(decoding, "read_batch", slow)
     with running(tmp_path) as found:
         found.clock.now = MOMENT + 5 * SECOND
         answers = []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import pytest
 
 import dpi
 from broker_feeds import FEEDS, BrokerFeed, Kafka, Maria, Nats, Postgres, Rabbit, Redis, TableFeed, message, on
+from dpi.sources.brokers import _redis, _table, log
 from dpi.testing import Follower
 
 BROKERS = [feed for feed in FEEDS if not issubclass(feed, TableFeed)]
@@ -156,20 +158,31 @@ def test_a_look_at_rabbitmq_does_not_go_through_a_flood(feed: Rabbit, follower: 
 
 
 @on(Kafka)
-def test_while_a_broker_is_away_the_last_mark_stands(feed: Kafka, follower: Follower) -> None:
-    """A look waits for no broker, and what was sent before and after counts once when it is back."""
+def test_while_a_broker_is_away_no_mark_is_made(
+    feed: Kafka, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slots wait, not for ever; what was sent before and after counts once when it is back."""
     feed.send(["ada"])
     mark = follower.input.reached()
     feed.cluster.down()
     before = time.monotonic()
-    assert follower.input.reached() == mark
-    assert time.monotonic() - before < 6
+    look = follower.input.look()
+    assert time.monotonic() - before < 30
     assert follower.input.away
+    assert look() is None
+    assert follower.input.reached() == mark  # for the reader, who waits for the same parts
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "AWAY", -1.0)
+        with pytest.raises(dpi.StateError, match="cannot be reached"):
+            look()
     feed.cluster.up()
     feed.send(["bob"])
     assert follower.upto(mark) == ["ada"]
     assert follower.new() == ["bob"]
+    again = follower.input.look()()
+    assert again == follower.input.reached()
     assert not follower.input.away
+    assert follower.input._failing is None  # type: ignore[attr-defined]
 
 
 @on(Redis)
@@ -189,6 +202,56 @@ def test_a_connection_that_is_cut_is_made_again(feed: Redis, follower: Follower)
     feed.send(["ada"])
     feed.cut_connections()
     assert follower.new() == ["ada"]
+    assert not follower.input.lost
+
+
+@on(Nats)
+def test_a_message_of_nats_that_was_deleted_lets_no_later_one_into_the_mark(feed: Nats, follower: Follower) -> None:
+    """As many messages are asked for as there are positions: those beyond the mark wait for their own."""
+    feed.send(["ada", "bob", "eve"])
+    mark = follower.input.reached()
+    feed.delete(2)
+    feed.send(["joe"])
+    assert follower.upto(mark) == ["ada", "eve"]
+    assert follower.new() == ["joe"]
+
+
+@on(Redis)
+def test_a_mark_of_redis_ends_within_a_millisecond(feed: Redis, follower: Follower) -> None:
+    """The entry with the very next id belongs to the next mark; what is gone before it was read is lost."""
+    for number, user in enumerate(["ada", "bob"]):
+        feed.client.xadd(feed.key, {"event": message(user)}, id=f"5-{number}")
+    mark = follower.input.reached()
+    feed.client.xadd(feed.key, {"event": message("eve")}, id="5-2")
+    assert follower.upto(mark) == ["ada", "bob"]
+    assert not follower.input.lost
+    mark = follower.input.reached()
+    feed.client.xdel(feed.key, "5-2")
+    assert follower.upto(mark) == []
+    assert follower.input.lost
+
+
+@on(Redis, Postgres)
+def test_an_error_in_the_midst_of_reading_repeats_nothing(
+    feed: BrokerFeed, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading goes on after the last block that was handed on."""
+    for module in (_redis, _table):
+        monkeypatch.setattr(module, "MESSAGES", 2)
+    monkeypatch.setattr(log, "AGAIN", 0.01)
+    pieces, errors = follower.input._pieces, [OSError, OSError]  # type: ignore[attr-defined]
+
+    def break_off(spans: Mapping[str, log.Span]) -> Iterator[log.Piece]:
+        for piece in pieces(spans):
+            yield piece
+            if errors:
+                raise errors.pop()
+
+    monkeypatch.setattr(follower.input, "_pieces", break_off)
+    users = [f"user-{number}" for number in range(5)]
+    feed.send(users)
+    read = [user for block in follower.input.read(follower.input.reached()) for user in block.events["user"]]
+    assert read == users
     assert not follower.input.lost
 
 

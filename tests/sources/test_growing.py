@@ -175,7 +175,7 @@ def test_looking_takes_no_turn_of_reading(path: Path) -> None:
     seen: list[tuple[Reach, ...]] = []
     thread = threading.Thread(target=lambda: seen.append(reader.input.reached()), daemon=True)
     thread.start()
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert seen
     assert [reach.offset for reach in seen[0]] == [path.stat().st_size]
 
@@ -374,7 +374,7 @@ def test_a_named_pipe_in_the_place_of_a_file_stops_nothing(tmp_path: Path) -> No
     os.mkfifo(path)
     thread = threading.Thread(target=reader.input.reached, daemon=True)
     thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     stuck = thread.is_alive()
     if stuck:
         os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
@@ -409,3 +409,33 @@ def test_a_file_under_two_names_is_followed_once(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(HEAD)
     (tmp_path / "b.csv").symlink_to(tmp_path / "a.csv")
     assert len(dpi.read(str(tmp_path / "*.csv")).live(lambda producer: -1, {})) == 1
+
+
+def test_a_generation_that_was_noted_and_not_stored_is_found_after_a_stop(path: Path) -> None:
+    """The file was cut and has grown past what is stored of it: only the mark tells that it began anew."""
+    follower = start(path, HEAD + b"ada,1,x\n")
+    assert follower.new() == ["ada"]
+    path.write_bytes(HEAD)
+    follower.input.reached()
+    append(path, b"bob,1,x\neve,1,x\n")
+    mark = follower.input.reached()
+    follower.input.close()
+    again = Reader(path, follower.done, mark)
+    again.input.reached()
+    assert again.upto(mark) == ["bob", "eve"]
+    assert not again.input.lost
+    again.input.close()
+
+
+def test_a_generation_of_which_something_is_stored_is_not_given_again(path: Path) -> None:
+    """One before it may have nothing stored: it was cut before it was read."""
+    follower = start(path, HEAD + b"ada,1,x\n")
+    assert follower.new() == ["ada"]
+    ((producer, _),) = follower.done.items()
+    follower.done[producer[:-1] + "2"] = 1000
+    for user in ("bob", "eve"):
+        path.write_bytes(HEAD)
+        follower.input.reached()
+        append(path, f"{user},1,x\n".encode())
+        assert follower.new() == [user]
+    follower.input.close()

@@ -38,6 +38,7 @@ DOMAINS = (
     dpi.Categories(["1", "2.0", "true", "DE", "1.5"]),
     dpi.Bins([0, 1, 10]),
     dpi.Hashed(1 << 30, key=KEY),
+    dpi.Amounts("0.01"),
 )
 
 HOUR = 3_600 * 10**9

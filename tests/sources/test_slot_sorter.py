@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpi
+from dpi.errors import StateError
 from dpi.events.rows import Rows
 from dpi.exact.integers import MOST
 from dpi.histogram.grouping import Groups
@@ -268,3 +269,22 @@ def test_counts_are_cut_and_do_not_overflow() -> None:
     assert grains(rows, 3) == [1 << 23, (1 << 23) + (1 << 24), 0]
     ((_, pairs),) = Groups(row_of(["ada", "ada"], np.array([0, 0]), np.array([MOST, 5])), 1).pairs()
     assert pairs.counts.tolist() == [MOST]
+
+
+def test_equal_pieces_are_not_equal_on_the_disk(tmp_path: Path) -> None:
+    """No nonce is used twice: whoever reads the file cannot tell that pieces are equal, nor put one in another's place.
+
+    Two texts under one nonce of AES-GCM give away their difference, and with it the key of the tag.
+    """
+    spill, records = Spill(tmp_path), np.zeros(4, dtype=np.uint64)
+    first, second = spill.write(records), spill.write(records)
+    assert spill._file is not None
+    spill._file.seek(0)
+    one, other = spill._file.read(first.size), spill._file.read(second.size)
+    assert one != other
+    assert spill.read(first) == spill.read(second) == records.tobytes()
+    spill._file.seek(second.start)
+    spill._file.write(one)
+    with pytest.raises(StateError, match="was changed while it was in use"):
+        spill.read(second)
+    spill.close()

@@ -129,3 +129,15 @@ def test_a_spool_that_is_closed_takes_no_more(pipe: Pipe) -> None:
     pipe.write(b"rest")
     assert os.read(pipe.stdin.fileno(), 4) == b"rest"
     assert "dpi standard input" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_what_an_earlier_run_had_not_read_is_called_lost(pipe: Pipe) -> None:
+    """Its key is gone with its process: a mark that lies behind what was stored tells the curator so."""
+    first = pipe.spool()
+    pipe.write(b'{"user": "ada"}\n')
+    pipe.end()
+    mark = first.reached()
+    first.close()
+    (other,) = dpi.read("-", format="ndjson").live(lambda producer: pipe.done.get(producer, -1), {})
+    assert list(other.read(mark)) == []
+    assert other.lost

@@ -12,6 +12,7 @@ import dpi
 from broker_feeds import MARIADB, Maria, Postgres, TableFeed, on
 from dpi.events.slots import Window
 from dpi.sources.brokers import _table as table
+from dpi.sources.brokers import log
 from dpi.sources.brokers._table import Table
 from dpi.stream import Stream
 from dpi.stream.live import Follower as Following
@@ -186,7 +187,7 @@ def test_a_look_that_fails_is_dropped_and_the_next_one_counts(
     follower.input._snapshots[0].close()
     assert look() is None
     assert follower.new() == ["ada"]
-    monkeypatch.setattr(table, "AWAY", -1.0)  # for as long as nothing may be counted
+    monkeypatch.setattr(log, "AWAY", -1.0)  # for as long as nothing may be counted
     look = follower.input.look()
     follower.input._snapshots[0].close()
     with pytest.raises(dpi.StateError, match="cannot be reached"):
@@ -249,6 +250,42 @@ def test_a_reader_whose_connection_was_closed_makes_another(feed: TableFeed, fol
     feed.send(["bob"])
     assert follower.new() == ["bob"]
     assert not follower.input.lost
+
+
+@BOTH
+def test_a_look_is_made_though_connections_were_closed_meanwhile(feed: TableFeed, follower: Follower) -> None:
+    """However many: it does not leave its slot to the next look."""
+    assert isinstance(follower.input, Table)
+    looks = [follower.input.look() for _ in range(3)]
+    feed.send(["ada"])
+    assert all(look() is not None for look in looks)
+    assert len(follower.input._idle) >= 3
+    for connection in follower.input._idle:
+        connection.close()
+    mark = follower.input.look()()
+    assert mark is not None
+    assert follower.upto(mark) == ["ada"]
+
+
+@BOTH
+def test_rows_that_were_removed_unread_are_lost(feed: TableFeed, follower: Follower) -> None:
+    """The last row of a mark is missing, or the last one that was read, after which others may be."""
+    remove = "DELETE FROM " + feed.table + " WHERE id = %s"  # noqa: S608
+    feed.send(["ada", "bob", "eve"])
+    mark = follower.input.reached()
+    feed.execute(feed.connection, remove, 3)
+    assert follower.upto(mark) == ["ada", "bob"]
+    assert follower.input.lost
+    feed.send(["joe"])
+    follower.new()
+    follower.input.lost = False
+    feed.send(["max"])
+    assert follower.new() == ["max"]
+    assert not follower.input.lost
+    feed.execute(feed.connection, remove, 5)
+    feed.send(["ann"])
+    assert follower.new() == ["ann"]
+    assert follower.input.lost
 
 
 @BOTH

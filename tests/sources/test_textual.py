@@ -270,3 +270,11 @@ def test_blocks_and_lines_agree(block: list[bytes]) -> None:
     """On objects of any fields, and on lines that are nearly objects."""
     block = [part for line in block for part in line.split(b"\n")]
     assert together(block) == one_by_one(block)
+
+
+@pytest.mark.parametrize("odd", [b'"eve",1', b'"eve",1,"x","y"', b'"eve"', b'"eve,1,x', b'"e"ve,1,x'])
+def test_a_line_with_quotes_has_as_many_fields_as_any_other(odd: bytes) -> None:
+    """One with too few, too many, or quotes that do not close is dropped by itself, as it would be without quotes."""
+    lines = b'ada,1,a\n"bob",2,"b"\n' + odd + b'\n"carl",3,c\ndora,4,d\n'
+    frame = Delimited(["user", "at", "value"], ["user", "value"]).parse(lines)
+    assert sorted(frame.rows()) == [("ada", "a"), ("bob", "b"), ("carl", "c"), ("dora", "d")]

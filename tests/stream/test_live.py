@@ -165,6 +165,22 @@ def test_a_recorded_arrival_decides_and_downtime_changes_nothing(tmp_path: Path)
     assert desk.counts[:2] == [1, 1]
 
 
+@pytest.mark.parametrize("arrived", [None, "received"])
+@pytest.mark.parametrize("looks", [(), (4,), (4, 6, 8)])
+def test_looks_in_between_do_not_decide_what_is_from_the_future(
+    tmp_path: Path, looks: tuple[int, ...], arrived: str | None
+) -> None:
+    """Times, and recorded arrivals, that are ahead of a look count as they do if it is left out."""
+    desk = Desk(tmp_path, arrived=arrived)
+    for user, second in (("a", 5), ("b", 7), ("c", 12), ("d", 18), ("e", 21)):
+        desk.write(user, second, received=(second + 1) * SECOND)
+    for second in (*looks, 10, 20, 30):
+        desk.now = second * SECOND
+        desk.look()
+    assert desk.read() == [0, 1, 2]
+    assert desk.counts == [2, 2, 0]
+
+
 def test_the_curator_is_told_that_something_was_lost(desk: Desk) -> None:
     """A file that was cut before it was read closes its slot with what there is."""
     desk.write("a", 1)

@@ -96,6 +96,7 @@ def test_options_are_made_from_their_text(options):
         {"separate": True},
         {"slot": "1h"},
         {"accumulate": dpi.stream.PrefixTree("0.01")},
+        {"ids": "exact"},
     ],
 )
 def test_another_promise_is_no_change(other):
@@ -122,7 +123,9 @@ STATED = json.loads(stream().setting.text)
         STATED | {"budget": STATED["budget"] | {"refill": 3}},
         STATED | {"budget": STATED["budget"] | {"period": "3"}},
         STATED | {"period": 3},
-        *({name: part for name, part in STATED.items() if name != left} for left in STATED),
+        STATED | {"ids": "folded"},
+        STATED | {"ids": None},
+        *({name: part for name, part in STATED.items() if name != left} for left in STATED if left != "ids"),
         [],
     ],
 )

@@ -112,7 +112,7 @@ def test_every_locked_package_is_pinned_and_has_hashes():
 def test_workflows_hold_no_secret_and_pin_what_they_use():
     """Actions by commit; a token of identity only where something is signed or published; no address at all."""
     found = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in WORKFLOWS}
-    assert set(found) == {"release", "test"}
+    assert set(found) == {"nightly", "release", "test"}
     jobs = {f"{name} {job}": each for name, flow in found.items() for job, each in flow["jobs"].items()}
     uses = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
     assert len(uses) >= 8
@@ -138,7 +138,7 @@ def test_workflows_call_what_is_there():
     """Targets of the Makefile."""
     text = "".join(path.read_text("utf-8") for path in WORKFLOWS)
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    assert set(re.findall(r"make ([a-z-]+) PYTHON", text)) == {"test", "release"} <= set(targets)
+    assert set(re.findall(r"make ([a-z-]+) PYTHON", text)) == {"nightly", "release", "test"} <= set(targets)
 
 
 def test_the_conda_recipe_is_that_of_the_core():

@@ -10,7 +10,7 @@ from scipy import stats
 
 import dpi
 from dpi.errors import OptionError
-from dpi.noise import SystemSource, UnsafeSeededSource
+from dpi.noise import UnsafeSeededSource
 from dpi_audit import Bound, Finite, Joint, Laplace, Point, black_box, lower_bound, neighbours
 from dpi_audit.empirical import _bound, _choose, draw
 from dpi_audit.small import VALUES, stream
@@ -113,7 +113,7 @@ def test_streams_are_black_boxes():
     A look at 64 runs a side proves ε ≥ 1 only if at most one of them tells nothing, so that there must be room for
     the looks after it: at 256 runs a side the same rate of such runs proves more than 3.
     """
-    make = stream(epsilon=40, budget=dpi.Ledger(slots=1), unsafe_source=SystemSource())
+    make = stream(epsilon=40, budget=dpi.Ledger(slots=1), unsafe_source=UnsafeSeededSource(3))
     box = black_box(make, neighbours.alone(1, VALUES))
     assert box(True, 3).shape == (3, 4)
     bound = lower_bound(box, claimed=1.0, most_runs=2_048)

@@ -60,6 +60,22 @@ def test_a_played_dataframe_ends_in_the_same_bytes_whatever_its_partitions(runni
     assert results[1] == results[2] == results[0]
 
 
+def test_spellings_of_one_name_are_one_account(running, tmp_path, key_file):
+    """Workers name users by the stream's rule of ids: the bytes are those of one process."""
+    rows = [(user, "2026-01-01T00:30", f"v{n}") for n, user in enumerate(["Zoë", "Zoe\u0308", " Zoë", "ada", "\u3000"])]
+    period, results = {"start": "2026-01-01", "end": "2026-01-01T01:00"}, []
+    with dpi.open_store(tmp_path / "embedded.db", key_file=key_file) as store:
+        table = [dict(zip(("user", "time", "value"), row, strict=True)) for row in rows]
+        list(opened("per slot", 3, store).replay(table, **period))
+        results.append(outcome(store))
+    with dpi.open_store(tmp_path / "spark.db", key_file=key_file) as store:
+        frame = running.createDataFrame(rows, "user string, time string, value string")
+        list(replay(opened("per slot", 3, store, engine=on_spark(running)), frame.repartition(2), **period))
+        results.append(outcome(store))
+    assert results[0]["problems"] == []
+    assert results[0] == results[1]
+
+
 def test_rows_without_a_user_are_dropped_by_themselves(running, tmp_path, key_file):
     """Null, empty, and a column of nothing but nulls: the others count as they would alone."""
     kinds, period = "user string, time string, value string", {"start": "2026-01-01", "end": "2026-01-01T01:00"}

@@ -40,6 +40,15 @@ def odds(epsilon: float, *, epochs: bool) -> str:
     )
 
 
+def likely(epsilon: float) -> str:
+    """Return what ε means for one transcript, in words to a user: the ratio of its probabilities, rounded up.
+
+    >>> likely(1)
+    'at most 2.72 times as likely with you as without'
+    """
+    return f"at most {factor(epsilon)} times as likely with you as without"
+
+
 def sure(epsilon: float) -> str:
     """Return how sure somebody can become who held both answers to be equally likely; rounded up.
 

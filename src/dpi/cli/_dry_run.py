@@ -26,12 +26,12 @@ from dpi.sources import Events, FileEvents
 Rows = npt.NDArray[np.bool_]
 
 
-def rehearse(events: FileEvents, domain: Domain, slots: Slots, first: int, end: int | None) -> None:
+def rehearse(events: FileEvents, domain: Domain, slots: Slots, first: int, end: int | None, ids: str) -> None:
     """Read all events, and tell the curator whether none, few or most of the rows can be used, cause by cause."""
     rows, passed = 0, Counter[str]()
     with Steps("MB read", events.size // 10**6) as steps:
         for batch in events.batches(progress=lambda done: steps.over(done // 10**6)):
-            tests = _tests(batch, domain, slots, first, end)
+            tests = _tests(batch, domain, slots, first, end, ids)
             rows += next(iter(tests.values())).size
             passed.update({name: int(passing.sum()) for name, passing in tests.items()})
     words = [f"  {name}: {'few' if 2 * n < rows else 'most'}" if n else f"  {name}: none" for name, n in passed.items()]
@@ -44,10 +44,10 @@ def rehearse(events: FileEvents, domain: Domain, slots: Slots, first: int, end: 
     )
 
 
-def _tests(batch: Events, domain: Domain, slots: Slots, first: int, end: int | None) -> dict[str, Rows]:
+def _tests(batch: Events, domain: Domain, slots: Slots, first: int, end: int | None, ids: str) -> dict[str, Rows]:
     """Which rows pass, for each cause by itself and for all together."""
     numbers = slots.numbers(batch.times, batch.unit)
-    user, time = users(batch.users).is_not_null().to_numpy(), numbers != UNREADABLE
+    user, time = users(batch.users, ids).is_not_null().to_numpy(), numbers != UNREADABLE
     period = time & (numbers >= first) & (numbers < (np.iinfo(np.int64).max if end is None else end))
     return {
         "user id can be read": user,

@@ -47,7 +47,7 @@ class DiscoveryDriver(Driver):
     def rows(self, users: object, values: object, number: int) -> TextRows:
         """Return the rows of a slot's events, by their texts."""
         seen = self.seen()
-        return TextRows.read(Rows.of(users, seen.encode(values), self._store.key, number), seen)
+        return TextRows.read(Rows.of(users, seen.encode(values), self._store.key, number, ids=self.newest.ids), seen)
 
     def play(
         self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None

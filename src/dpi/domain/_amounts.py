@@ -156,7 +156,8 @@ class Amounts(Bins):
         """Return the sign of each amount, and how many steps it is, at least one: equal signs of a user are summed."""
         values = numbers(column, "value")
         known = ~np.isnan(values)
-        scaled = np.where(known, values, 0.0) * self.step.denominator / self.step.numerator
+        most = MOST * float(self.step)  # cut before it is scaled: no amount is so large that it overflows
+        scaled = np.clip(np.where(known, values, 0.0), -most, most) * self.step.denominator / self.step.numerator
         steps = np.clip(np.rint(scaled), -MOST, MOST).astype(np.int64)
         codes = np.where(steps > 0, PLUS, np.where(steps < 0, MINUS, ZERO))
         return np.where(known, codes, OUTSIDE), np.maximum(np.abs(steps), 1)

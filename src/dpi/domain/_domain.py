@@ -141,7 +141,7 @@ class Bins(Domain):
             self.edges = np.array(list(edges), dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             raise OptionError("`edges` must be numbers.") from None
-        if self.edges.size == 0 or not np.isfinite(self.edges).all() or (np.diff(self.edges) <= 0).any():
+        if self.edges.size == 0 or not np.isfinite(self.edges).all() or (self.edges[1:] <= self.edges[:-1]).any():
             raise OptionError("`edges` must be finite, increasing and different, and at least one.")
         self.edges.setflags(write=False)
         self.size = self.edges.size + 1
@@ -154,7 +154,7 @@ class Bins(Domain):
     @property
     def middles(self) -> npt.NDArray[np.float64]:
         """The middle of each bin; the outer bins at their edge."""
-        inner = (self.edges[:-1] + self.edges[1:]) / 2
+        inner = self.edges[:-1] / 2 + self.edges[1:] / 2  # halves: of two large edges the sum is infinite
         return np.concatenate((self.edges[:1], inner, self.edges[-1:]))
 
     def likely(self, pdf: npt.NDArray[np.float64], variance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

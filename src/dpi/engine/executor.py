@@ -7,19 +7,18 @@ writes has a name of its own, and is nobody's until the driver lists it.
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from importlib import import_module
-from multiprocessing import connection, get_context, parent_process
 from typing import Protocol, TypeVar
 
 from dpi.errors import OptionError, StoreError
+from dpi.processes import start_pool
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+MODULES = ("polars", "cryptography.hazmat.primitives.ciphers.aead", "dpi.engine.tasks")  # what tasks need
 TRIES = 3
 """So often the processes may end by themselves before a call of `map` gives up."""
 
@@ -102,7 +101,7 @@ class Pool:
     def _submit(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
         """Hand a task to a process; a pool that is broken by now says so where results are awaited."""
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.workers, mp_context=get_context("spawn"), initializer=_begin)
+            self._pool = start_pool(self.workers, *MODULES)
         try:
             return self._pool.submit(function, task)
         except BrokenProcessPool as error:
@@ -123,19 +122,3 @@ class Pool:
 
     def __repr__(self) -> str:
         return f"Pool({self.workers})"
-
-
-def _begin() -> None:
-    """In a new process: one thread for polars, what tasks import, and an end with the process that started this one."""
-    os.environ["POLARS_MAX_THREADS"] = "1"  # before polars is imported
-    for name in ("polars", "cryptography.hazmat.primitives.ciphers.aead", "dpi.engine.tasks"):
-        import_module(name)
-    starter = parent_process()
-    assert starter is not None  # noqa: S101 - somebody has started this process
-    sentinel = starter.sentinel
-
-    def follow() -> None:
-        connection.wait([sentinel])
-        os._exit(1)
-
-    threading.Thread(target=follow, name="dpi follow", daemon=True).start()

@@ -33,6 +33,7 @@ from dpi.events.identity import KEY_BYTES
 from dpi.events.rows import Rows, changes
 from dpi.events.slots import FOR_EVER, Window
 from dpi.exact.integers import MOST, Integers
+from dpi.exact.silence import silence
 from dpi.histogram.grouping import Groups
 from dpi.sources import Admission, Events, FileEvents
 from dpi.store.account_files import Run, RunFiles
@@ -56,12 +57,14 @@ class Ingest:
     """Whether a store will list them; otherwise they are for the process that holds the sections."""
 
 
+@silence()
 def ingest(how: Ingest, batch: tuple[Events, Window]) -> list[Section]:
     """Write the events of a batch that count: a file, of which nobody knows before its sections are listed."""
     rows, buckets = presum(how.admission.admit(*batch), how.buckets)
     return write_sections(how.folder, how.attempt, rows, buckets, durable=how.durable)
 
 
+@silence()
 def ingest_piece(how: Ingest, piece: FileEvents) -> list[Section]:
     """Read a piece of a file, and write its events that count."""
     return [section for events in piece.batches() for section in ingest(how, (events, FOR_EVER))]
@@ -166,6 +169,7 @@ class BucketResult:
     """None if nobody of the bucket pays."""
 
 
+@silence()
 def close_bucket(work: SlotWork, task: BucketWork) -> BucketResult:
     """Close a slot for one bucket, and write its new runs: durable when this returns, and listed by nobody."""
     first = task.bucket

@@ -28,9 +28,10 @@ import numpy as np
 
 from dpi.domain import Amounts, Domain
 from dpi.errors import OptionError, SchemaError
-from dpi.events.identity import KEY_BYTES, Digests, check_key, extend
+from dpi.events.identity import EXACT, KEY_BYTES, Digests, check_key, extend
 from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS, Integers, each, fraction_floor, proportional, wide_sum
+from dpi.exact.silence import silence
 from dpi.histogram.grouping import Groups, Pairs
 from dpi.options import Family, Option
 
@@ -278,19 +279,22 @@ def compress(users: object, values: object, domain: Domain, *, method: Compressi
     )
 
 
-def read_rows(users: object, values: object, domain: Domain, key: bytes, slot: int = 0) -> Rows:
+@silence()
+def read_rows(users: object, values: object, domain: Domain, key: bytes, slot: int = 0, ids: str = EXACT) -> Rows:
     """Return the rows of one slot's events; a row without a user or a bin is dropped by itself."""
     if not domain.summed:
-        return Rows.of(users, domain.encode(values), key, slot)
+        return Rows.of(users, domain.encode(values), key, slot, ids=ids)
     codes, counts = domain.encode_rows(values)
-    return Rows.of(users, codes, key, slot, counts)
+    return Rows.of(users, codes, key, slot, counts, ids)
 
 
+@silence()
 def finish(total: Integers, method: Compression, groups: int = 1) -> Histogram:
     """Return the histogram of what all users of a slot have contributed together, wherever their rows were added up."""
     return Histogram(method.finish(total), method.sensitivity, groups=groups)
 
 
+@silence()
 def count(
     rows: Groups,
     bins: int,

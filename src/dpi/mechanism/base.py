@@ -219,6 +219,15 @@ LONGEST = 64
 """Every release repeats the parameters: of a column with more numbers, how many there are and their digest is told."""
 
 
+def at_most_one(shares: Floats) -> Floats:
+    """Return shares that were added up, none above one: how a processor rounds must decide neither promise nor test.
+
+    >>> at_most_one(np.array([0.5, 1 + 2**-52])).tolist()
+    [0.5, 1.0]
+    """
+    return np.minimum(shares, 1.0)
+
+
 def _short(value: object) -> object:
     if isinstance(value, dict):
         return {name: _short(part) for name, part in value.items()}

@@ -15,6 +15,7 @@ import numpy as np
 from dpi.domain import Domain, Product
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
+from dpi.mechanism.base import at_most_one
 from dpi.release.choice import Floats, Values, check_part, choose, choose_sets, part_values
 from dpi.release.interval import LEVEL, interval
 from dpi.release.queries import Distribution
@@ -44,7 +45,7 @@ class Shares:
 
         A total that was not measured widens nothing.
         """
-        known = total if np.isfinite(total) else np.inf
+        known, pdf = total if np.isfinite(total) else np.inf, at_most_one(pdf)
         return cls(pdf, *interval(pdf, variance_of_sets(variance, everything), np.zeros_like(pdf), known, LEVEL))
 
 

@@ -20,7 +20,7 @@ from dpi.display.card import bar, card, table
 from dpi.display.markup import Html, element
 from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
-from dpi.mechanism.base import AFTER, HORIZON, WINDOWS
+from dpi.mechanism.base import AFTER, HORIZON, WINDOWS, at_most_one
 from dpi.release.choice import bin_of, check_part, choose
 from dpi.release.interval import LEVEL, LEVEL_TEXT, deviations, interval
 
@@ -304,7 +304,8 @@ class Distribution:
         domain = self._product(name)
         others = tuple(i for i, part in enumerate(domain.parts) if part != name)
         pdf, variance = (array.reshape(domain.shape).sum(axis=others) for array in (self.pdf, self.variance))
-        return Distribution(domain.parts[name], pdf, variance, self.total, self.total_variance, self.people)
+        shares = at_most_one(pdf)
+        return Distribution(domain.parts[name], shares, variance, self.total, self.total_variance, self.people)
 
     def correlation(self, one: str, other: str) -> Answer:
         """Pearson's correlation of two ordered parts of a product."""

@@ -111,7 +111,7 @@ def _by_group(release: Release, sets: Sequence[Integers]) -> tuple[Floats, ...]:
         if codes.size == 1:
             lower[place], upper[place] = (end[codes[0]] for end in own)
             apart[place] = variance[place]
-    return (pdf, lower, upper, *_users(release, pdf, np.sqrt(apart)))
+    return (shares.value, lower, upper, *_users(release, shares.value, np.sqrt(apart)))
 
 
 def _users(release: Release, share: Floats, error: Floats) -> tuple[Floats, Floats, Floats]:

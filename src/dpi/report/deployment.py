@@ -10,18 +10,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dpi.budget.epsilon import UNITS
-from dpi.budget.odds import odds
+from dpi.budget.odds import likely, odds
 from dpi.budget.policy import POLICIES
-from dpi.certificates.declared import DeclaredOptions
+from dpi.certificates.declared import DeclaredOptions, declared
 from dpi.domain.file import from_description
 from dpi.events.slots import Slots
-from dpi.store.spent import sentences, spent_in
+from dpi.store.spent import sentences, spent_in, sum_of
 
 if TYPE_CHECKING:
     from dpi.certificates.chain import Entry
+    from dpi.options import Options
     from dpi.store import Store
 
 _HOUR = 3_600_000_000
@@ -46,26 +47,36 @@ PAYING = {
     "fade": "a user counts less with every slot they are in, by a series, and no more than their account can pay",
     "clocked": "a user pays by a public clock, ever more rarely, a share of what is left and never all of it",
 }
-
 ASK = "*To be said by the curator.*"  # where no program can answer
 
+BIAS = {
+    "spend_first": "Users whose account is empty do not count: releases then describe those who have some left.",
+    "fade": "Users count less with every slot they are in, so frequent users are underrepresented.",
+    "clocked": "Users who return are measured in some slots only; in the others their part is an estimate.",
+    "series": "Later slots have less budget and more noise.",
+    "": ASK,
+}
+"""Whom each way of paying leaves out."""
+
 ACCOUNTS = {
-    "bias": "Users whose account is spent count less, so frequent users may be underrepresented.",
-    "accounts": "; accounts under keyed names, for ever, since to delete one would be to refill it.",
-    "kept": "an account under a keyed name: what of ε is spent, the number of active slots, the epoch; no id, nothing "
-    "of what the person did. It is pseudonymous personal data as long as the key exists",
+    "accounts": "; accounts under keyed names, for ever, since to delete one would be to refill it. An account holds "
+    "the spent part of ε, the number of payments and the epoch; by class also both amounts for each stream.",
+    "kept": "an account under a keyed name: the spent part of ε, the number of payments, the epoch; for a stream that "
+    "measures by class also what was paid in it, and how often; for a quota an account of its own. No id, and no value "
+    "of an event. It is pseudonymous personal data as long as the key exists",
     "keeping": "accounts: until the stream has ended and its key is destroyed",
+    "stays": "An account of how much of your protection is used up stays.",
     "erasing": "the account stays, since to delete it would refill the person's budget and end their protection;",
-    "account": "We also keep an account under a scrambled name. It says how much of your protection is used up, and in "
-    "how many slots you were active. Without it we could not protect you any longer, so it stays until the statistics "
-    "end.",
+    "account": "We also keep an account under a scrambled name. It says how much of your protection is used up, by "
+    "which of our statistics, and in how many time slots your events were counted. Without it we could not protect you "
+    "any longer, so it stays until the statistics end.",
 }
 """What is said of a stream that has accounts, by the names that pages have for it."""
 NO_ACCOUNTS = {
-    "bias": "Later slots have less budget and more noise.",
     "accounts": ". There are no accounts.",
     "kept": "nothing: this stream has no accounts",
     "keeping": "there are no accounts",
+    "stays": "Nothing else about you is kept.",
     "erasing": "nothing else is kept;",
     "account": "We keep nothing else about you.",
 }
@@ -81,6 +92,7 @@ class Deployment:
     period: int | None
     accounts: bool  # whether every user has an account, or the slots a converging series of budgets
     streams: int  # how many streams the store has
+    sum: str  # what their ε sum to, as a further sentence; empty where they share one
     guarantee: str
     domain: str
     clock: str
@@ -90,6 +102,7 @@ class Deployment:
     mechanism: str
     compression: str
     budget: str
+    bias: str  # whom that leaves out
     tree: bool  # whether sums over time have a part of each slot's budget
     options: str  # the fingerprint of the options, as every certificate states it
     entries: int
@@ -108,6 +121,16 @@ class Deployment:
     def odds(self) -> str:
         """What ε means for the odds of a guess about one user."""
         return odds(self.epsilon, epochs=self.period is not None)
+
+    @property
+    def likely(self) -> str:
+        """What ε means for what was published, in words to a user."""
+        return f"{'they' if self.period is None else 'those of one epoch'} are {likely(self.epsilon)}"
+
+    @property
+    def covered(self) -> str:
+        """What ε holds for: never what another store publishes, nor a stream with a budget of its own."""
+        return f"everything that is published from {'the same budget' if self.sum else 'this store'}"
 
     @property
     def method(self) -> str:
@@ -136,6 +159,7 @@ def describe_deployment(store: Store, stream: str) -> Deployment:
         period=options.period,
         accounts=options.ledger is not None,
         streams=len(texts),
+        sum=sum_of(declared(texts)),
         guarantee=said or promised,
         domain=from_description(json.loads(store.domain(options.domain))).summary,
         clock="slots by number" if slots is None else _describe_clock(slots),
@@ -145,6 +169,7 @@ def describe_deployment(store: Store, stream: str) -> Deployment:
         mechanism=MECHANISMS.get(mechanism, f"a mechanism of its own ({mechanism})"),
         compression=COMPRESSIONS.get(compression, f"a compression of its own ({compression})"),
         budget=_describe_budget(options),
+        bias=BIAS["series" if options.ledger is None else _paying(options)],
         tree=accumulate != "none",
         options=options.digest,
         entries=head.sequence + 1,
@@ -170,11 +195,21 @@ def _kind(stated: object) -> str:
 def _describe_budget(options: DeclaredOptions) -> str:
     if options.ledger is None:
         return "a converging series: the budgets of all slots for ever sum to ε, so that no account is kept"
-    policy = next((kind for kind, made in POLICIES.kinds.items() if type(options.policy) is made), None)
-    words = f"accounts of every user: {PAYING.get(str(policy), 'a policy of its own')}"
-    budget = options.stated["budget"]
-    cost = budget.get("per_slot") if isinstance(budget, dict) else None
+    words = f"accounts of every user: {PAYING.get(_paying(options), 'a policy of its own')}"
+    cost = cast("Options", options.stated["budget"]).get("per_slot")
     return words if not isinstance(cost, int) else f"{words}; a slot takes at most {cost / UNITS:.4g}"
+
+
+def _paying(options: DeclaredOptions) -> str:
+    """Return the kind of policy by which users pay for this stream, "" without accounts or for one of somebody's own.
+
+    A stream that says what a slot costs, or whose mechanism knows no classes, spends accounts of `clocked` first.
+    """
+    kind = next((kind for kind, made in POLICIES.kinds.items() if type(options.policy) is made), "")
+    stated = {"per_slot": "auto", "slots": None, "returning": True}
+    by_shares = stated.items() <= cast("Options", options.stated["budget"]).items()
+    by_class = by_shares and _kind(options.stated["mechanism"]) != "published"
+    return "spend_first" if kind == "clocked" and not by_class else kind
 
 
 def _describe_clock(slots: Slots) -> str:
@@ -228,6 +263,7 @@ def write_annex(found: Deployment, kind: str) -> str:
         f" Measurements of slots before {found.thinned} were dropped by a public rule: those releases match their "
         "certificates, and cannot be derived again."
     )  # fmt: skip
+    beside = found.sum and f" Other statistics of ours have a budget of their own, which adds to this.{found.sum}"
     return (
         resources.files(__package__)
         .joinpath(f"{kind}.md")
@@ -241,6 +277,7 @@ def write_annex(found: Deployment, kind: str) -> str:
             last=found.entries - 1,
             longest="" if found.longest is None else f": at the latest {found.longest} after it began",
             large=large,
+            beside=beside,
             renewed=renewed,
             derived=derived,
             ask=ASK,

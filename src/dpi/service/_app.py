@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from importlib import resources
 
 from starlette.applications import Starlette
@@ -23,11 +23,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from dpi.errors import AboutOptions, ClockError
 from dpi.service import logs
+from dpi.service._connections import LEAVE, settle
 from dpi.service._endpoints import Call, Endpoint, answer
 from dpi.service._metrics import span
 from dpi.service._problems import Problem, find_problem
 from dpi.service._read_routes import News
-from dpi.service._request_limit import LEAVE
 from dpi.service._routes import ENDPOINTS
 from dpi.service.service import Service
 from dpi.service.tokens import PREFIX, Caller
@@ -83,7 +83,11 @@ def _make_route(service: Service, endpoint: Endpoint) -> Route:
         with span(f"{endpoint.method} {endpoint.path}"):
             try:
                 await _authorise(service, endpoint, request)
-                response = await answer(endpoint, Call(service, endpoint, request))
+                call = Call(service, endpoint, request)
+                response = await answer(endpoint, call)
+                size = len(getattr(response, "body", b""))
+                if size > PIECE and endpoint.roles is not None:
+                    call.hold(service.answers.take(call.token, size))
             except ClientDisconnect:
                 raise
             except Exception as error:
@@ -145,7 +149,7 @@ def _cut(message: Message) -> Iterator[Message]:
 
 
 class Outside:
-    """Gives every answer its headers, and leaves a client that does not take it in time."""
+    """Gives every answer its headers, and leaves a client that does not take it in time, with all it holds."""
 
     def __init__(self, app: Starlette, headers: dict[str, str], patience: float) -> None:
         self._app, self._patience = app, patience
@@ -162,15 +166,19 @@ class Outside:
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
+                settle(scope)  # before it is sent: no slot waits for a client that does not read
                 said = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [*message["headers"], *(each for each in self._headers if each[0] not in said)]
             for part in _cut(message):
                 async with asyncio.timeout(self._patience):  # whoever does not read is left
                     await send(part)
 
-        try:
-            await self._app(scope, receive, sent)
-        except TimeoutError:
-            scope["state"][LEAVE]()
-        except ClientDisconnect:
-            return
+        with ExitStack() as scope.setdefault("state", {})["held"]:
+            try:
+                await self._app(scope, receive, sent)
+            except TimeoutError:
+                scope["state"][LEAVE]()
+            except ClientDisconnect:
+                return
+            finally:
+                settle(scope)

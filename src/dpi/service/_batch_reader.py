@@ -65,11 +65,15 @@ _columns = msgspec.json.Decoder(Columns)
 _row = msgspec.json.Decoder(Row)
 
 
+def parts_of(domain: Domain) -> tuple[str, ...] | None:
+    """Return the names of a product's parts, for which a batch has a value each; None if a row has one value."""
+    return tuple(domain.parts) if isinstance(domain, Product) else None
+
+
 def read_batch(
-    body: bytes, kind: str, unit: str | None, domain: Domain, packing: str = "", limit: int = 1 << 24
+    body: bytes, kind: str, unit: str | None, parts: Sequence[str] | None, packing: str = "", limit: int = 1 << 24
 ) -> Events:
-    """Return the columns of a batch for a stream with this domain, packed in a way that unpacks to so many bytes."""
-    parts = tuple(domain.parts) if isinstance(domain, Product) else None
+    """Return the columns of a batch, packed in a way that unpacks to so many bytes."""
     read = {ARROW: _read_arrow, LINES: _read_lines, COLUMNS: _read_columns}[kind]
     return read(unpack(body, packing, limit) if packing else body, unit, parts)
 

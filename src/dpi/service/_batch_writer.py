@@ -22,7 +22,7 @@ from dpi.stream import Stream
 MOST = 256  # batches in one transaction
 OUT_OF_ORDER = "a batch before this one was not kept: send the batches of a producer one after the other, from 0 on."
 STOPPED = "the stream was stopped: it takes no more events."
-Waiting = tuple[Arrival, Future[None]]  # a batch that is decoded, and whoever waits for it to be durable
+Waiting = tuple[Arrival, Future[bool]]  # a batch that is decoded, and whoever waits for it to be durable
 
 
 class BatchWriter(threading.Thread):
@@ -37,9 +37,9 @@ class BatchWriter(threading.Thread):
         if self.is_alive():
             self.join()
 
-    def keep(self, arrival: Arrival) -> Future[None]:
-        """Have a batch written; done when it is durable, or was before."""
-        kept: Future[None] = Future()
+    def keep(self, arrival: Arrival) -> Future[bool]:
+        """Have a batch written; done when it is durable, with whether it was not before."""
+        kept: Future[bool] = Future()
         self._queue.put((arrival, kept))
         return kept
 
@@ -58,7 +58,7 @@ class BatchWriter(threading.Thread):
 
     def _write(self, group: list[Waiting]) -> None:
         last: dict[tuple[str, str], int] = {}
-        fitting: list[Waiting] = []
+        fitting: list[tuple[*Waiting, bool]] = []
         try:
             for arrival, kept in sorted(group, key=lambda each: each[0].sequence):
                 stream, _, producer, sequence = arrival
@@ -71,15 +71,15 @@ class BatchWriter(threading.Thread):
                 if sequence > last[place] + 1:
                     kept.set_exception(Problem(409, OUT_OF_ORDER))
                     continue
+                fitting.append((arrival, kept, sequence > last[place]))
                 last[place] = max(last[place], sequence)
-                fitting.append((arrival, kept))
             if fitting:
                 with self._metrics.stage("keeping"):
-                    self._store.append_all([arrival for arrival, _ in fitting])
+                    self._store.append_all([arrival for arrival, *_ in fitting])
         except BaseException as error:
             for _, kept in group:
                 if not kept.done():
                     kept.set_exception(error)
         else:
-            for _, kept in fitting:
-                kept.set_result(None)
+            for _, kept, new in fitting:
+                kept.set_result(new)

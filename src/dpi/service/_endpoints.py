@@ -6,10 +6,9 @@ A plain function is called by a thread that may wait, and what it returns is JSO
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from starlette.responses import Response
 
 from dpi.reader import Releases
 from dpi.release.interval import LEVEL
+from dpi.service._body import Body, receive_body, too_large
 from dpi.service._problems import Problem
 from dpi.service.config import NAME
 from dpi.service.service import Service
@@ -29,6 +29,7 @@ Schema = dict[str, Any]
 Handler = Callable[["Call"], Awaitable[Response] | Response | Mapping[str, object]]
 Declared = TypeVar("Declared", bound=Handler)
 Default = TypeVar("Default", int, None)
+Held = TypeVar("Held")
 JSON = "application/json"
 FARTHEST = 1 << 53  # numbers of slots that a question may name
 
@@ -109,6 +110,8 @@ def route(
 class Call:
     def __init__(self, service: Service, endpoint: Endpoint, request: Request) -> None:
         self.service, self.request = service, request
+        self.state: dict[str, Any] = request.scope["state"]
+        """What the connection, and the check of the token, have noted of this request."""
         self._known = known = {parameter.name: parameter for parameter in endpoint.parameters}
         for name in request.query_params:
             if name not in known:
@@ -126,6 +129,16 @@ class Call:
         if NAME.fullmatch(name) is None or name not in self.service.closing.streams:
             raise Problem(404, "there is no such stream.")
         return name
+
+    @property
+    def token(self) -> str:
+        """The token of whoever asks, by its id."""
+        return str(self.request.state.token)
+
+    def hold(self, held: AbstractContextManager[Held]) -> Held:
+        """Have something until the answer is sent, or whoever asked is left."""
+        stack: ExitStack = self.request.state.held
+        return stack.enter_context(held)
 
     def place(self, name: str) -> str:
         return str(self.request.path_params[name])
@@ -166,27 +179,17 @@ class Call:
         if self.kind() != JSON:
             raise Problem(415, f"what is sent must be {JSON}.")
         try:
-            return msgspec.json.decode(b"".join(await self.body()))
+            return msgspec.json.decode((await self.body()).take())
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             raise Problem(400, "the body is not JSON.") from None
 
-    async def body(self) -> list[bytes]:
-        """Return what was sent, in parts: of at most so many bytes, within so many seconds."""
-        config, parts, size = self.service.config, list[bytes](), 0
-        large = Problem(413, f"a request has at most {config.body} bytes: split the batch, and send its parts.")
+    async def body(self) -> Body:
+        """Return what was sent, when its last byte is there."""
+        config = self.service.config
         declared = read_whole(self.request.headers.get("content-length", "0"))
         if declared is not None and declared > config.body:
-            raise large
-        try:
-            async with asyncio.timeout(config.patience):
-                async for part in self.request.stream():
-                    size += len(part)
-                    if size > config.body:
-                        raise large
-                    parts.append(part)
-        except TimeoutError:
-            raise Problem(408, "the body took too long.") from None
-        return parts
+            raise too_large(config.body)
+        return await receive_body(self.request.stream(), self.service.room, config.body, config.patience)
 
     def releases(self) -> AbstractContextManager[Releases]:
         """Return the releases of the stream that are seen by now, for a thread that may wait."""

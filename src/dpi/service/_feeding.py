@@ -5,7 +5,8 @@ reads up to each mark and keeps what it admits, with its position. A slot waits 
 after its closing time is kept. So what a slot holds is what had arrived at the broker by then, however long reading
 takes.
 
-What fails is begun again from what is stored: the marks are durable, and the same ones are used. Slots wait meanwhile.
+What fails is begun again from what is stored: the marks are durable, and the same ones are used. Slots wait meanwhile,
+and so they do while a broker does not answer. What arrives until it does counts for them: the log says that they wait.
 
 Sees events on their way into the store.
 """
@@ -44,6 +45,7 @@ class Feeding(threading.Thread):
         self._stream, self._events, self._store = stream, events, store
         self._admission, self._clock, self._heard = admission, clock, heard
         self._leaving, self._moment = threading.Event(), -(1 << 62)
+        self._waits = False
         self.turn = threading.Lock()  # held while events are written
 
     def leave(self) -> None:
@@ -71,7 +73,8 @@ class Feeding(threading.Thread):
         journal = Journal(self._store, self._stream)
         known = newest_reaches(mark for _, mark in journal.kept)
         inputs = self._events.live(lambda producer: self._store.sequence(self._stream, producer), known)
-        timer = Timer(self._admission().slots, inputs, journal, stop=self._leaving, clock=self._clock)
+        slots = self._admission().slots
+        timer = Timer(slots, inputs, journal, stop=self._leaving, clock=self._clock, held=self._wait)
         before: Mark | None = None
         try:
             for number, mark in chain(journal.kept, timer.start()):
@@ -83,13 +86,19 @@ class Feeding(threading.Thread):
                     each.lost = False
                 journal.settled(number)
                 before = mark
-                self._moment = max(self._moment, mark.moment)
+                self._moment, self._waits = max(self._moment, mark.moment), False
                 if self._leaving.is_set():
                     return
         finally:
             timer.stop()
             for each in inputs:
                 each.close()
+
+    def _wait(self) -> None:
+        """Tell the operator, once, that slots wait for an answer."""
+        if not self._waits:
+            logs.tell("a broker does not answer: slots wait", WARNING, stream=self._stream)
+        self._waits = True
 
     def _keep(self, block: Block, before: Mark | None, mark: Mark) -> None:
         events, admission = self._events, self._admission()

@@ -33,7 +33,7 @@ from dpi.service import logs
 from dpi.service._app import make_application
 from dpi.service._endpoints import document
 from dpi.service._problems import Problem
-from dpi.service._receipts import Clock
+from dpi.service._receipts import Clock, Receipt
 from dpi.service.config import Config
 from dpi.service.service import Service, open_service_store
 from dpi.store.opening import is_remote
@@ -93,6 +93,10 @@ class Replica:
         """Begin to stop: whoever follows releases is let go."""
         if self._service is not None:
             self._service.leave()
+
+    def arrive(self) -> Receipt | None:
+        """Return the receipt of a batch whose head is there now, if this process leads."""
+        return None if self._service is None else self._service.arrive()
 
     async def _run(self, stopping: asyncio.Event) -> None:
         waits = False

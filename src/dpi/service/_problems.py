@@ -16,7 +16,7 @@ class Problem(Exception):
     """A refusal, with its status and a sentence that says what was expected."""
 
     def __init__(self, status: int, detail: str, *, retry: int | None = None, headers: dict[str, str] | None = None):
-        super().__init__(detail)
+        super().__init__(status, detail)  # with which a process hands it to another
         self.status, self.detail = status, detail
         self.headers = dict(headers or {})
         if retry is not None:

@@ -13,17 +13,13 @@ import asyncio
 import io
 import json
 import math
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
-from typing import BinaryIO
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from dpi.certificates.declared import declared
 from dpi.errors import StateError
@@ -40,7 +36,6 @@ from dpi.service._receipts import write_moment
 from dpi.service._watch_blocks import BLOCK, count_blocks
 from dpi.service.tokens import ANYBODY, CURATOR, EVERYBODY, OPERATOR, OVERSEER, READER
 from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrowed
-from dpi.store.export import export
 
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -49,7 +44,6 @@ ALIVE = 15.0  # seconds after which a comment says that a connection that follow
 Document = dict[str, object]
 MOST = 1000  # releases, entries or acts of one answer
 MOST_BINS = 1 << 20  # bins of all releases of one answer; one release is always given
-PIECE = 1 << 16
 FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}  # a release never changes
 WORDS: dict[str, tuple[str, ...]] = {
     "top": ("k",), "probability": ("value",), "count": ("value",), "total": (),
@@ -179,31 +173,31 @@ def get_releases(call: Call) -> Response:
     kind = call.request.headers.get("accept", "").partition(";")[0].strip()
     if since is not None and first is not None:
         raise Problem(422, "`since` and `first` say the same: leave one of them out.")
-    with call.releases() as releases:
+    with call.releases() as releases:  # so that as many answers are made at a time as there are connections
         part = releases.between(since + 1 if since is not None else first, end)
         bins = next((release.pdf.size for release in part), 1)
         taken = list(islice(part, min(limit, max(1, MOST_BINS // bins))))
         last = taken[-1].slot if taken and len(part.between(taken[-1].slot + 1, None)) > 0 else None
         slots = releases.options.slots
-    headers = {}
-    if last is not None:
-        url = call.request.url.remove_query_params("first").include_query_params(since=last)
-        headers = {"link": f'<{url.path}?{url.query}>; rel="next"'}
-    if kind == ARROW:
-        rows = io.BytesIO()
-        tidy(taken, slots).write_ipc_stream(rows)
-        return Response(rows.getvalue(), headers=headers, media_type=ARROW)
-    if kind == PARQUET:
-        name = f'attachment; filename="{call.stream}.parquet"'
-        file = io.BytesIO()
-        to_frame(taken).write_parquet(file)
-        return Response(file.getvalue(), headers=headers | {"content-disposition": name}, media_type=PARQUET)
-    found = [release.to_json().encode() for release in taken]
-    if kind == LINES:
-        return Response(b"".join(each + b"\n" for each in found), headers=headers, media_type=LINES)
-    more = b"null" if last is None else str(last).encode()
-    body = b'{"releases":[' + b",".join(found) + b'],"more_since":' + more + b"}"
-    return Response(body, headers=headers, media_type=api.JSON)
+        headers = {}
+        if last is not None:
+            url = call.request.url.remove_query_params("first").include_query_params(since=last)
+            headers = {"link": f'<{url.path}?{url.query}>; rel="next"'}
+        if kind == ARROW:
+            rows = io.BytesIO()
+            tidy(taken, slots).write_ipc_stream(rows)
+            return Response(rows.getvalue(), headers=headers, media_type=ARROW)
+        if kind == PARQUET:
+            name = f'attachment; filename="{call.stream}.parquet"'
+            file = io.BytesIO()
+            to_frame(taken).write_parquet(file)
+            return Response(file.getvalue(), headers=headers | {"content-disposition": name}, media_type=PARQUET)
+        found = [release.to_json().encode() for release in taken]
+        if kind == LINES:
+            return Response(b"".join(each + b"\n" for each in found), headers=headers, media_type=LINES)
+        more = b"null" if last is None else str(last).encode()
+        body = b'{"releases":[' + b",".join(found) + b'],"more_since":' + more + b"}"
+        return Response(body, headers=headers, media_type=api.JSON)
 
 
 @api.route("GET /v1/streams/{stream}/releases/{slot}", READER, answer=api.fields("slot", "pdf", "certificate"))
@@ -259,7 +253,12 @@ class News:
 
 @api.route("GET /v1/streams/{stream}/follow", READER, SINCE, answer={STREAM: api.TEXT})
 def get_follow(call: Call) -> Response:
-    """Server-sent events: a release is seen. Goes on after `Last-Event-ID`."""
+    """Server-sent events: a release is seen. Goes on after `Last-Event-ID`.
+
+    One token may have a quarter of the service's connections follow (else 429), and all tokens those but 100 (else
+    503), or half if these are fewer: come again after `Retry-After` seconds.
+    """
+    call.hold(call.service.followers.take(call.token))
     name, service, news = call.stream, call.service, call.request.app.state.news
     said = call.request.headers.get("last-event-id") or call.text("since")
     since = None if said is None else api.read_whole(said)
@@ -404,31 +403,9 @@ def get_export(call: Call) -> Response:
     """The public part of the store, as a file.
 
     It is one that `dpi verify`, `dpi query` and `dpi report` read, and ends with the last entry of the chain that is
-    seen at this moment. It has no name any more when it is sent: it goes with whoever reads it.
+    seen at this moment. All who ask before the next entry read one copy. At most 8 exports are read at a time (else
+    503), and 2 of one token (else 429): come again after `Retry-After` seconds.
     """
-    with tempfile.TemporaryDirectory() as folder, call.service.reading.store() as store:
-        target = Path(folder) / "public.db"
-        export(store, target, call.service.publication.entry)
-        file = target.open("rb")
-    headers = {"content-disposition": 'attachment; filename="public.db"', "content-length": str(file.seek(0, 2))}
-    return FileAnswer(file, headers)
-
-
-class FileAnswer(StreamingResponse):
-    """A file piece by piece, which is closed whether somebody has read it or not."""
-
-    def __init__(self, file: BinaryIO, headers: dict[str, str]) -> None:
-        self._file = file
-        super().__init__(_read_pieces(file), headers=headers, media_type=DATABASE)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._file.close()
-
-
-def _read_pieces(file: BinaryIO) -> Iterator[bytes]:
-    file.seek(0)
-    while piece := file.read(PIECE):
-        yield piece
+    copy = call.hold(call.service.exports.open(call.token))
+    headers = {"content-disposition": 'attachment; filename="public.db"', "content-length": str(copy.size)}
+    return StreamingResponse(copy.pieces(), headers=headers, media_type=DATABASE)

@@ -1,14 +1,23 @@
-"""Receipts of batches: when the last byte of one was there, which ones a slot still waits for, how long none has come.
+"""Receipts of batches: when the head and the last byte of one arrived, and which ones a slot still waits for.
 
-A batch is stamped when its last byte is received, before it is decoded or waits for anything. Stamps never go back,
-also where the system's clock does. A slot that closes at a moment waits until every batch of its stream with an earlier
-stamp is durable or refused by itself; from then on no batch is stamped before that moment.
+A batch has two moments. Its **head** decides which slots are open for it: those that had not closed when the head of
+its request arrived. Its **last byte** decides what is from the future: a time after the first closing time that follows
+the last byte. Both are read off the clock by the thread that moves bytes, as they arrive: before it is known who sends,
+and before anything is decoded, queued or stored. Moments never go back, also where the system's clock does.
 
-**Guarantee.** Whether an event counts follows from its own time and from the stamp of its batch. *Why:* a slot is
-closed when batches are `settled` before its closing moment, so that each batch stamped before it was kept whole,
-however long that took; and a batch stamped later counts for later slots alone (`dpi.events.slots.Window`). How much
-others have sent to the stream decides how long a slot waits, and nothing else. What is assumed: when the last byte of a
-batch arrives does not follow from what is in it, and no flood exceeds the machine.
+A slot that closes at a moment waits until every batch of its stream whose head arrived before that moment is durable,
+or was refused with an error; from then on no head gets an earlier moment. While a request is not yet understood, all
+streams wait for it: as long as it takes to check a token.
+
+**Guarantee.** Whether an event counts follows from its own time and from the two moments of its batch. *Why:* a slot is
+closed when batches are `settled` before its closing moment, so that each batch whose head came before it was kept
+whole, or its sender was told otherwise, however long that took; and a batch whose head came later counts for later
+slots alone (`dpi.events.slots.Window`). How much others have sent decides how long a slot waits, and nothing else. How
+long a body may take is bounded by its own bytes alone (`dpi.service._body`).
+
+What is assumed: when a head and a last byte arrive does not follow from what is in the batch; who sends does not wait
+with one batch for the answer to another; and the thread that moves bytes is not kept from it. A machine that is too
+small for a flood closes slots late, which is seen, or refuses requests, which are told so.
 
 **Silence is private**, the curator's and the administrator's alone, as the metrics are. *Why:* whether a batch arrives
 can depend on one user: a producer may send events as they come, and one user's may be the only ones of an hour. So
@@ -24,6 +33,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 
 from dpi.events.slots import Slots
 
@@ -45,52 +55,72 @@ def write_moment(micros: int, timespec: str = "auto") -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).isoformat(timespec=timespec)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Receipt:
-    stream: str
+    """A batch that is on its way."""
+
+    owner: Receipts
     moment: int
+    """When the head of its request arrived."""
+    stream: str | None = None
+    """None until the request is understood: all streams wait for it."""
+
+    def settle(self) -> None:
+        """Note that the batch is durable or refused, or that there is none."""
+        self.owner.settle(self)
 
 
 class Receipts:
-    """The batches that were received and are not yet durable or refused.
+    """The batches whose heads have arrived, and that are not yet durable or refused.
 
-    >>> moments = iter([10, 5, 7])
+    >>> moments = iter([10, 5, 7, 8])
     >>> receipts = Receipts(lambda: next(moments))
-    >>> first, second = receipts.stamp("visits"), receipts.stamp("visits")
+    >>> first, second = receipts.arrive(), receipts.arrive()
     >>> first.moment, second.moment, receipts.settled("visits", 10), receipts.settled("visits", 11)
     (10, 10, True, False)
-    >>> receipts.settled("clicks", 11)
-    True
-    >>> receipts.settle(first); receipts.settle(second)
-    >>> receipts.settled("visits", 11), receipts.stamp("visits").moment
-    (True, 11)
+    >>> receipts.assign(first, "clicks"); receipts.assign(second, "visits")
+    >>> receipts.settled("visits", 11), receipts.settled("games", 11)
+    (False, True)
+    >>> second.settle()
+    >>> receipts.settled("visits", 11), receipts.now(), receipts.arrive().moment
+    (True, 11, 11)
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._turn = threading.Lock()
         self._last = 0
-        self._open: dict[str, dict[Receipt, None]] = {}  # by stream, in the order of their moments
+        self._open: dict[Receipt, None] = {}  # in the order of their moments
 
-    def stamp(self, stream: str) -> Receipt:
-        """Return the receipt of a batch whose last byte is there now."""
+    def now(self) -> int:
+        """Return the moment of something that arrives now."""
         with self._turn:
             self._last = max(self._last, self._clock())
-            receipt = Receipt(stream, self._last)
-            self._open.setdefault(stream, {})[receipt] = None
+            return self._last
+
+    def arrive(self) -> Receipt:
+        """Return the receipt of a request whose head is there now."""
+        with self._turn:
+            self._last = max(self._last, self._clock())
+            receipt = Receipt(self, self._last)
+            self._open[receipt] = None
             return receipt
 
-    def settle(self, receipt: Receipt) -> None:
-        """Note that the batch is durable, or was refused by itself."""
+    def assign(self, receipt: Receipt, stream: str) -> None:
+        """Note which stream a batch is for: others wait for it no longer."""
         with self._turn:
-            self._open[receipt.stream].pop(receipt, None)
+            receipt.stream = stream
+
+    def settle(self, receipt: Receipt) -> None:
+        with self._turn:
+            self._open.pop(receipt, None)
 
     def settled(self, stream: str, moment: int) -> bool:
-        """Whether every batch of a stream with an earlier stamp is settled; no later one gets an earlier stamp."""
+        """Whether a stream waits for no batch whose head came before a moment; none that comes gets an earlier one."""
         with self._turn:
             self._last = max(self._last, moment)
-            first = next(iter(self._open.get(stream, ())), None)
-            return first is None or first.moment >= moment
+            earlier = takewhile(lambda receipt: receipt.moment < moment, self._open)
+            return all(receipt.stream not in (None, stream) for receipt in earlier)
 
 
 class Silence:

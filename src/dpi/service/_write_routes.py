@@ -11,8 +11,10 @@ from dpi.certificates.chain import Entry
 from dpi.errors import OptionError
 from dpi.service._batch_reader import ARROW, KINDS, LINES, UNITS
 from dpi.service._batch_writer import STOPPED
+from dpi.service._connections import PIPELINED, RECEIPT
 from dpi.service._endpoints import JSON, TEXT, Call, Parameter, Schema, document, fields, route, whole
 from dpi.service._problems import Problem
+from dpi.service._receipts import Receipt
 from dpi.service.service import Batch
 from dpi.service.tokens import ADMIN, CURATOR
 from dpi.settings.streams import KEYS, read_stream
@@ -63,15 +65,16 @@ NAMED = fields(name=TEXT)
     Parameter("producer", "Who sends.", {**TEXT, "minLength": 1, "maxLength": LONGEST_PRODUCER}, required=True),
     Parameter("sequence", "0 for the first, and so on.", whole(0), required=True),
     Parameter("unit", "Of times that are numbers.", {"enum": [*UNITS]}),
-    body=BATCH, answer=fields(kept={"const": True}),
+    body=BATCH, answer=fields(kept={"const": True}, slot={"type": ["integer", "null"]}),
 )  # fmt: skip
 async def post_events(call: Call) -> Response:
     """Keep a batch of events durably, once. May be packed: `Content-Encoding` gzip or zstd.
 
-    The answer says that it is durable, and is the same whatever was in it. It is stamped when its last byte is there:
-    nothing waits between the two.
+    The answer says that it is durable, and is the same whatever was in it. `slot` is the first slot that was open when
+    the head of the request arrived: events of earlier slots do not count. It is null for a batch that was kept before.
     """
     service, stream, kind, unit = call.service, call.stream, call.kind(), call.text("unit")
+    receipt = _find_receipt(call, stream)
     producer, sequence = call.text("producer") or "", call.whole("sequence", None)
     if not 0 < len(producer) <= LONGEST_PRODUCER or not producer.isprintable() or sequence is None:
         raise Problem(422, f"`producer` must be 1 to {LONGEST_PRODUCER} printable characters.")
@@ -82,13 +85,24 @@ async def post_events(call: Call) -> Response:
     if kind not in KINDS:
         raise Problem(415, f"a batch must be one of {', '.join(KINDS)}.")
     packing = call.request.headers.get("content-encoding", "")
-    async with service.limit.enter(call.request.state.token):
-        parts = await call.body()
-        receipt = service.receipts.stamp(stream)
-        batch = Batch(stream, b"".join(parts), kind, packing, unit, producer, sequence, receipt)
-        del parts
-        await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
-    return document({"kept": True})
+    with service.batches.take(call.token):
+        body = await call.body()
+        batch = Batch(stream, body, kind, packing, unit, producer, sequence, receipt, service.receipts.now())
+        del call.state[RECEIPT]  # from here on `receive` settles it
+        first = await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
+    return document({"kept": True, "slot": first})
+
+
+def _find_receipt(call: Call, stream: str) -> Receipt:
+    """Return the receipt that the request got when its head arrived; slots of other streams wait for it no longer."""
+    receipts, state = call.service.receipts, call.state
+    if state.get(PIPELINED):
+        raise Problem(400, "a connection takes one batch at a time: wait for its answer, or use another connection.")
+    if RECEIPT not in state or state[RECEIPT].owner is not receipts:  # this process leads since a moment ago
+        state[RECEIPT] = receipts.arrive()
+    receipts.assign(state[RECEIPT], stream)
+    found: Receipt = state[RECEIPT]
+    return found
 
 
 @route("GET /v1/streams/{stream}/producers/{producer}", CURATOR)

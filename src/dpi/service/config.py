@@ -64,11 +64,9 @@ class Config(StoreSettings):
     delay: Annotated[
         str, Setting("DURATION", "Time between the closing of a slot and the appearance of its release.", LIMITS)
     ] = "1s"
-    requests: Annotated[int, Setting("N", "Batches accepted at the same time.", LIMITS)] = 32
-    """With those that wait to be kept; so many times `body` is what they can take of memory."""
-    of_one_token: Annotated[
-        int, Setting("N", "Batches of one token at the same time, waiting ones included.", LIMITS)
-    ] = 64
+    requests: Annotated[int, Setting("N", "Batches at the same time, from their heads to their answers.", LIMITS)] = 512
+    """So many times `body` is what they can take of the disk, in $TMPDIR; in memory they share 256 MiB."""
+    of_one_token: Annotated[int, Setting("N", "Batches of one token at the same time.", LIMITS)] = 64
     patience: Annotated[
         float, Setting("SECONDS", "Longest time for a body to arrive, or for a reader to read.", LIMITS)
     ] = 30.0

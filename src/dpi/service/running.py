@@ -14,8 +14,8 @@ import uvicorn
 
 from dpi.errors import OptionError
 from dpi.service._app import make_application
+from dpi.service._connections import HEADERS, IDLE, make_connection_class
 from dpi.service._leader import Replica
-from dpi.service._request_limit import HEADERS, IDLE, make_connection_class
 from dpi.service.config import Config
 from dpi.service.service import Service
 
@@ -64,8 +64,9 @@ def make_server(service: Service | Replica, listening: Callable[[], None] = lamb
         service if isinstance(service, Replica) else make_application(service),
         host=config.host,
         port=config.port,
-        http=make_connection_class(config.connections, min(HEADERS, config.patience)),
+        http=make_connection_class(config.connections, min(HEADERS, config.patience), service.arrive),
         ws="none",
+        loop="asyncio",  # which accepts all connections that wait at once; uvloop takes one, then what others have sent
         timeout_keep_alive=IDLE,
         log_config=None,
         access_log=False,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -20,16 +20,18 @@ from dpi.certificates.signature import Signer
 from dpi.domain.overlap import by_slot
 from dpi.events.slots import Window
 from dpi.service import logs
-from dpi.service._batch_reader import read_batch
 from dpi.service._batch_writer import BatchWriter
+from dpi.service._body import Body, Room
 from dpi.service._closing import Closing
+from dpi.service._decoding import Decoders
+from dpi.service._exports import Exports
 from dpi.service._feeding import Feeding
 from dpi.service._metrics import Metrics
 from dpi.service._oidc import IssuedTokens
+from dpi.service._places import Places, count_followers
 from dpi.service._problems import Problem
 from dpi.service._publication import Publication, Reading
 from dpi.service._receipts import SILENT, Clock, Receipt, Receipts, Silence, write_moment
-from dpi.service._request_limit import RequestLimit
 from dpi.service._watch_blocks import WatchBlocks
 from dpi.service.alerts._alert_threads import make_alert_threads
 from dpi.service.audit_log import AuditLog
@@ -47,20 +49,23 @@ from dpi.stream.registration import Change
 
 FARTHEST = 10_000
 """Slots before now that a stream may begin with which is opened while others run: those wait until all are closed."""
-DECODERS = 2  # threads that read batches of a stream, whose batches so wait for none of another's
+ANSWERS = 256 << 20
+"""Bytes of answers that wait to be read, in all; a quarter of them, or one answer, of one token."""
 
 
 class Batch(NamedTuple):
     """A batch as it was received. Private."""
 
     stream: str
-    body: bytes
+    body: Body
     kind: str
     packing: str
     unit: str | None
     producer: str
     sequence: int
     receipt: Receipt
+    complete: int
+    """When its last byte was there."""
 
 
 def open_signer(config: Config) -> Signer | None:
@@ -86,16 +91,20 @@ class Service:
         try:
             self.tokens, self.acts, self.metrics = Tokens(config.tokens), AuditLog(config.acts_file), Metrics()
             self.issued = None if config.oidc is None else IssuedTokens(config.oidc)
-            self.limit = RequestLimit(config.requests, config.of_one_token)
+            self.room = Room()
+            self.batches = Places("batches", config.requests, config.of_one_token)
             self.receipts = Receipts(clock)
             self.silence = Silence(clock, SILENT if config.alerts is None else config.alerts.silence)
             self.publication = Publication(clock, config.delay_us)
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
             self.writer = BatchWriter(self.store, self.closing.streams, self.metrics)
             self.reading = Reading(config.place, self.publication, config.keys)
+            self.exports = Exports(self.reading)
+            self.followers = count_followers(config.connections)
+            self.answers = Places("bytes of answers that wait to be read", ANSWERS, ANSWERS // 4)
             self.watch_blocks = WatchBlocks()
             self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence)
-            self._decoders: dict[str, ThreadPoolExecutor] = {}
+            self._decoders = Decoders()
             self.admissions: dict[str, Admission] = {}  # by stream; replaced when one is opened or changed
             self.guarantees: dict[str, str] = {}  # what is promised of each stream, in words
             self._opening = Lock()
@@ -154,7 +163,7 @@ class Service:
         before = self.closing.streams.get(stream.name)
         if before is not None:
             before.leave()
-        self._decoders.setdefault(stream.name, ThreadPoolExecutor(DECODERS, "dpi decoding"))
+        self._decoders.open(stream.name)
         admission = self.admissions[stream.name] = stream.admission()
         if not stream.stopped:
             self.silence.begin(stream.name, admission.slots, admission.first)
@@ -183,8 +192,7 @@ class Service:
             thread.stop()
         for feeding in self.closing.feeding.values():
             feeding.stop()
-        for each in self._decoders.values():
-            each.shutdown(wait=True)
+        self._decoders.stop()
         self.writer.stop()
         self.closing.stop()
         self.reading.close()
@@ -239,44 +247,60 @@ class Service:
 
     # Events.
 
-    def receive(self, batch: Batch) -> Future[None]:
-        """Keep a batch; done when it is durable, or refused by itself."""
-        answer: Future[None] = Future()
+    def arrive(self) -> Receipt:
+        """Return the receipt of a batch whose head is there now."""
+        return self.receipts.arrive()
 
-        def finish(error: BaseException | None) -> None:
-            self.receipts.settle(batch.receipt)
+    def receive(self, batch: Batch) -> Future[int | None]:
+        """Keep a batch; done when it is durable, or refused by itself.
+
+        Gives the first slot that was open for it, or None if it had been kept before.
+        """
+        answer: Future[int | None] = Future()
+
+        def finish(error: BaseException | None, first: int | None = None) -> None:
+            batch.receipt.settle()
+            batch.body.drop()
             self.metrics.batches.labels(batch.stream, str(error is None).lower()).inc()
-            self.metrics.batch_bytes.labels(batch.stream).inc(len(batch.body))
+            self.metrics.batch_bytes.labels(batch.stream).inc(batch.body.size)
             if error is None:
                 self.silence.note(batch.stream)
-                answer.set_result(None)
+                answer.set_result(first)
             else:
                 answer.set_exception(error)
 
         def work() -> None:
             try:
-                kept = self.writer.keep(self._read_arrival(batch))
+                first, arrival = self._read_arrival(batch)
+                kept = self.writer.keep(arrival)
             except BaseException as error:
                 finish(error)
             else:
-                kept.add_done_callback(lambda done: finish(done.exception()))
+                kept.add_done_callback(partial(tell, first))
+
+        def tell(first: int, kept: Future[bool]) -> None:
+            error = kept.exception()
+            finish(error, first if error is None and kept.result() else None)
 
         try:
-            self._decoders[batch.stream].submit(work)
-        except RuntimeError:  # it is being stopped
-            finish(Problem(503, "the service is being stopped.", retry=1))
+            self._decoders.submit(batch.stream, work)
+        except Problem as error:
+            finish(error)
         return answer
 
     def _find_admission(self, stream: str) -> Admission:
         with self._opening:
             return self.admissions[stream]
 
-    def _read_arrival(self, batch: Batch) -> Arrival:
+    def _read_arrival(self, batch: Batch) -> tuple[int, Arrival]:
+        """Return the first slot that was open for a batch, and what is kept of it."""
         admission = self._find_admission(batch.stream)
-        moment = batch.receipt.moment
+        slots, first = admission.slots, max(admission.first, admission.slots.first_open(batch.receipt.moment))
         with self.metrics.stage("decoding"):
             domain = by_slot(admission.domain).newest
-            events = read_batch(batch.body, batch.kind, batch.unit, domain, batch.packing, self.config.body)
+            events = self._decoders.read(
+                batch.body.take(), batch.kind, batch.unit, domain, batch.packing, self.config.body
+            )
         with self.metrics.stage("admission"):
-            kept = admission.keep(events, Window(admission.slots.first_open(moment), moment))
-        return Arrival(batch.stream, kept, batch.producer, batch.sequence)
+            window = Window(first, slots.next_closing(batch.complete))
+            return first, Arrival(batch.stream, admission.keep(events, window), batch.producer, batch.sequence)

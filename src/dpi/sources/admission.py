@@ -16,9 +16,10 @@ from dpi.domain import Product, column_of
 from dpi.domain.overlap import Domains, by_slot, encode
 from dpi.errors import SchemaError
 from dpi.events.columns import read, take
-from dpi.events.identity import name_users
+from dpi.events.identity import EXACT, name_users
 from dpi.events.rows import Rows
 from dpi.events.slots import FOR_EVER, UNREADABLE, Slots, Window
+from dpi.exact.silence import silence
 
 
 class Events(NamedTuple):
@@ -54,7 +55,10 @@ class Admission:
     """The stream's next slot when this was made …"""
     last: int | None = None
     """… and the first slot after a public period that is played; an admission of live events has no end."""
+    ids: str = EXACT
+    """How texts of ids are compared (`dpi.events.identity`)."""
 
+    @silence()
     def admit(self, events: Events, window: Window = FOR_EVER) -> Rows:
         """Return a row for each event that counts.
 
@@ -63,7 +67,7 @@ class Admission:
         """
         moments = self.slots.moments(events.times, events.unit)
         numbers = self.slots.at(np.where(moments == UNREADABLE, 0, moments))
-        names, known = name_users(events.users, self.key)
+        names, known = name_users(events.users, self.key, self.ids)
         if moments.size != len(names):
             raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
         inside = window.admits(self.slots, moments) & (numbers >= self.first)
@@ -78,6 +82,7 @@ class Admission:
         rows = Rows(names, numbers, bins, counts)
         return rows if (bins >= 0).all() else rows.only(bins >= 0)
 
+    @silence()
     def keep(self, events: Events, window: Window) -> Rows:
         """Return what a store keeps of the events that count: one row for equal ones."""
         return Rows.sum([self.admit(events, window)])
@@ -111,6 +116,7 @@ def stamp_window(stamps: object, unit: str | None, slots: Slots, now: int) -> Wi
     >>> stamp_window(stamps, "s", slots, 7_200_000_000).admits(slots, times).tolist()
     [True, False, False]
     """
-    moments = slots.moments(stamps, unit)
-    readable = np.where(moments == UNREADABLE, now, moments)  # no calendar has a day for what cannot be read
-    return Window(slots.first_open(readable), np.minimum(moments, now))
+    with silence():
+        moments = slots.moments(stamps, unit)
+        readable = np.where(moments == UNREADABLE, now, moments)  # no calendar has a day for what cannot be read
+        return Window(slots.first_open(readable), np.minimum(moments, now))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpi.errors import SchemaError, StateError
+from dpi.exact.silence import silence
 from dpi.sources._source import EventFile, Progress, missing
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ def count_rows(table: Any, names: Sequence[str]) -> int:
     return rows
 
 
+@silence()
 def to_columns(table: Any, schema: Any, names: Sequence[str]) -> list[pl.Series]:
     """Return columns that nobody has checked, by their types; a text that is not UTF-8 is missing, by itself."""
     import polars as pl

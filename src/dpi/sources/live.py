@@ -59,7 +59,7 @@ class LiveInput(ABC):
     lost = False
     """Whether something had arrived that can no longer be read. Private."""
     away = False
-    """Whether it cannot be asked at the moment: then what was known last stands. Private."""
+    """Whether it cannot be asked at the moment: then no mark is made, and slots wait. Private."""
 
     @property
     def busy(self) -> bool:

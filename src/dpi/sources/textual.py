@@ -30,6 +30,7 @@ import numpy.typing as npt
 from dpi.errors import SchemaError
 from dpi.events.columns import canonical
 from dpi.exact.integers import Integers
+from dpi.exact.silence import silence
 from dpi.sources._inputs import BLOCK, StandardInput, open_file
 from dpi.sources._source import BYTE_ORDER_MARK, EventFile, Progress, missing
 
@@ -253,6 +254,7 @@ class Delimited:
         self._at = {name: columns.index(name) for name in names}
         self._separator = separator
 
+    @silence()
     def parse(self, lines: bytes) -> pl.DataFrame:
         """Return the fields of whole lines, one row for each line that is sound; lines with quotes come last."""
         import polars as pl
@@ -347,6 +349,7 @@ class Ndjson:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
 
+    @silence()
     def parse(self, lines: bytes) -> pl.DataFrame:
         """Return the canonical texts of the fields, one row for each line that is a JSON object."""
         import polars as pl

@@ -21,6 +21,7 @@ from dpi.display.markup import Html, element
 from dpi.events.slots import Slots
 from dpi.release import content_digest
 from dpi.store.base import PaidSlot
+from dpi.store.spent import sum_of
 from dpi.stream.options import StreamOptions
 from dpi.stream.state import StreamState
 
@@ -29,11 +30,9 @@ def write_guarantee(options: StreamOptions, streams: Mapping[str, DeclaredOption
     """Return what is promised for one stream, given all streams of its store."""
     unit = "for ever" if options.period is None else f"per epoch of {options.period} slots"
     kept = "A converging series of budgets" if options.ledger is None else "An account of each user"
-    pools = {declared.pool: declared for declared in streams.values()}
-    scope, total = "this stream" if len(streams) == 1 else "all streams of this store together", ""
-    if len(pools) > 1:
+    scope, total = "this stream" if len(streams) == 1 else "all streams of this store together", sum_of(streams)
+    if total:
         scope = "this stream alone" if options.ledger != "" else "the streams of the shared ledger together"
-        total = f" All streams of this store sum to {_sum(list(pools.values()))}."
     means = odds(float(options.epsilon), epochs=options.period is not None)
     return (
         f"Pure differential privacy, ε = {float(options.epsilon):g} per user {unit}, for {scope}; "
@@ -48,18 +47,6 @@ def _quotas(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) -> s
     others = [each for each in streams.values() if each.quota is not None and each.ledger == options.ledger]
     left = f"{rest_of(others[0], streams) / UNITS:g}" if others else ""
     return f" Other streams have quotas of ε; this one takes at most the remaining {left}." if others else ""
-
-
-def _sum(pools: Sequence[DeclaredOptions]) -> str:
-    """What pools of budget cost a user together: what is lost for ever, and what every epoch of each other adds."""
-    kept = [options.epsilon.units for options in pools if options.period is None]
-    parts = [(sum(kept), "for ever")] if kept else []
-    for options in pools:
-        if options.period is not None:
-            stream = f"stream '{options.name}'" if options.name else "the stream without a name"
-            parts.append((options.epsilon.units, f"per epoch of {options.period} slots of {stream}"))
-    (first, unit), *others = [(f"{units / UNITS:g}", unit) for units, unit in parts]
-    return ", and ".join([f"{first} per user {unit}", *(f"{amount} more {unit}" for amount, unit in others)])
 
 
 PROGRAM = f"dpi {__version__}"

@@ -54,17 +54,18 @@ class Stream:
     """Releases of one stream, slot after slot.
 
     `slot` is a duration such as "1h", a "day", "week" or "month" of the calendar, or a `dpi.Slots`; without it slots
-    are counted, and have no clock. `domain="discover"` finds values itself, for ever
-    (`dpi.mechanism.discovering`). `budget` is `Ledger()` (accounts for every user; the default) or
-    `Converging(series)`. `mechanism` is "boosted" (default) or an object. `store` is a path, the address of a
-    PostgreSQL database, or a store object; without it the stream lives in memory. Streams of one store share one ledger
-    and one ε, and each needs a `name` of its own; a stream that shall have an ε for itself says `separate=True`, and
-    the statements then name the sum. A stream that is in the store already goes on where it stopped; with other options
-    it is refused, unless `change` says when they begin: True, with the first slot that has not begun by the system's
-    clock; "next", with the slot that is released next, for streams that are played; or the time at which that slot
-    begins. Slots before it keep their options. With `accumulate=PrefixTree(per_slot=…)` a part of each slot's budget
-    goes to the accumulative PDF, which is otherwise made of the slots' own measurements. With `engine` (`dpi.engine`)
-    many processes work on a ledger in buckets.
+    are counted, and have no clock. `domain="discover"` finds values itself, for ever (`dpi.mechanism.discovering`).
+    `budget` is `Ledger()` (accounts for every user; the default) or `Converging(series)`. `mechanism` is "boosted"
+    (default) or an object. `store` is a path, the address of a PostgreSQL database, or a store object; without it the
+    stream lives in memory. Streams of one store share one ledger and one ε, and each needs a `name` of its own; a
+    stream that shall have an ε for itself says `separate=True`, and the statements then name the sum. `ids` says how
+    texts of ids are compared: "nfc-strip" (the default of new accounts: Unicode's form NFC, without white space at
+    either end) or "exact", byte for byte. A stream that is in the store already goes on where it stopped; with other
+    options it is refused, unless `change` says when they begin: True, with the first slot that has not begun by the
+    system's clock; "next", with the slot that is released next, for streams that are played; or the time at which that
+    slot begins. Slots before it keep their options. With `accumulate=PrefixTree(per_slot=…)` a part of each slot's
+    budget goes to the accumulative PDF, which is otherwise made of the slots' own measurements. With `engine`
+    (`dpi.engine`) many processes work on a ledger in buckets.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -90,6 +91,7 @@ class Stream:
         store: str | os.PathLike[str] | Store | None = None,
         name: str = "",
         separate: bool = False,
+        ids: str | None = None,
         change: Change = False,
         signer: Signer | None = None,
         engine: Engine | None = None,
@@ -110,6 +112,7 @@ class Stream:
             accumulate=accumulate,
             name=name,
             separate=separate,
+            ids=ids,
         )
         kept = MemoryStore(history=1) if store is None else find_store(store)
         self._owns_store = store is not None and kept is not store

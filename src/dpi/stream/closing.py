@@ -39,6 +39,7 @@ from dpi.budget.allocation import Allocation
 from dpi.budget.charge import Charge
 from dpi.budget.classes import Bounds, GroupBudget
 from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.exact.silence import silence
 from dpi.histogram.compression import Compression, Histogram, count
 from dpi.histogram.grouping import Groups
 from dpi.mechanism.base import ENGAGEMENT, Estimate, Measurement
@@ -121,6 +122,7 @@ class Counting:
         return cls(options.name, domain.size, compression, options.whole_weights, domain.row_codes)
 
 
+@silence()
 def weigh(
     counting: Counting, groups: Groups, accounts: Accounts | None, offer: Offer, slot: int
 ) -> tuple[Integers, Charge | None]:
@@ -145,6 +147,7 @@ def weigh(
     return count(groups, counting.bins, counting.compression, weights, member, offer.histograms), charge
 
 
+@silence()
 def measure(state: StreamState, clean: Histogram, offer: Offer, slot: int, source: RandomSource) -> PaidSlot:
     """Return the noisy measurement of a slot, as it is paid for: the only step that draws noise.
 

@@ -40,7 +40,7 @@ class DiscoveringDriver(Driver):
     def rows(self, users: object, values: object, number: int) -> TextRows:
         """Return the rows of a slot's events, by the texts that each user keeps."""
         seen = SeenTexts(self._listed.texts)
-        rows = Rows.of(users, seen.encode(values), self._store.key, number)
+        rows = Rows.of(users, seen.encode(values), self._store.key, number, ids=self.newest.ids)
         return TextRows.read(seen.kept(rows, self._store.key), seen)
 
     def play(
@@ -49,7 +49,8 @@ class DiscoveringDriver(Driver):
         """As of any stream, by the texts of the events."""
         universe = self._listed.texts
         seen = SeenTexts(universe)
-        admission = TextAdmission(slots, seen, self._store.key, self.following(first), last, universe)
+        key, ids = self._store.key, self.newest.ids
+        admission = TextAdmission(slots, seen, key, self.following(first), last, ids, universe)
         with closing(events.slots(admission, memory=memory, progress=progress)) as played:
             for number, rows in played:
                 yield number, TextRows.read(rows, seen)

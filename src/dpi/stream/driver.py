@@ -234,7 +234,7 @@ class Driver:
 
     def rows(self, users: object, values: object, number: int) -> Rows:
         """Return the rows of a slot's events, which are all at hand."""
-        return read_rows(users, values, self.state.setting.domain, self._store.key, number)
+        return read_rows(users, values, self.state.setting.domain, self._store.key, number, self.newest.ids)
 
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
         """Keep the events of open slots that a window admits; False if the (producer, sequence) was there already."""
@@ -246,7 +246,7 @@ class Driver:
 
     def admission(self, slots: Slots, first: int | None = None, last: int | None = None) -> Admission:
         """Return how events of the slots from `first`, or the next one, to before `last` become rows."""
-        return Admission(slots, self.domains, self._store.key, self.following(first), last)
+        return Admission(slots, self.domains, self._store.key, self.following(first), last, self.newest.ids)
 
     def kept(self, number: int) -> SlotRows:
         """Return the rows that were kept for a slot."""

@@ -16,7 +16,7 @@ from dpi.errors import OptionError
 from dpi.events.slots import Window
 from dpi.release import Release
 from dpi.sources import FollowedEvents
-from dpi.sources.live import Block, LiveInput
+from dpi.sources.live import Block
 from dpi.stream import Stream
 from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
 from dpi.stream.options import need_clock
@@ -28,7 +28,10 @@ LOST = (
     "part of an input had arrived and can no longer be read: it was cut, removed, deleted by its broker, or the "
     "program ended before standard input was stored. The slots are closed without it."
 )
-AWAY = "a broker cannot be reached at the moment: slots are closed with the events that had arrived before."
+AWAY = (
+    "a broker cannot be reached at the moment, or is too slow to answer: slots wait for it, and close late. Those of "
+    "MQTT close with what it has delivered."
+)
 BACK = "the broker can be reached again."
 
 
@@ -67,7 +70,7 @@ def follow(
     """
     follower = Follower(stream, events, whole=whole, tell=tell)
     last = None if end is None else follower.slots.boundary(end, "end")
-    timer = Timer(follower.slots, follower.inputs, follower.journal, stop=stop)
+    timer = Timer(follower.slots, follower.inputs, follower.journal, stop=stop, held=follower.hold)
     try:
         for number, mark in chain(follower.journal.kept, timer.start()):
             yield from follower.reach(number, mark, last)
@@ -105,7 +108,7 @@ class Follower:
         for each in self.inputs:
             for block in each.read(mark.reached.get(each.name, ())):
                 self._keep(block, window, mark)
-            self._hear(each)
+        self._hear()
         end = self.slots.first_open(mark.moment)
         releases = stream.close_before(end if last is None else min(end, last))
         while True:
@@ -118,13 +121,19 @@ class Follower:
             self.journal.settled(number)
         self._before = mark
 
-    def _hear(self, each: LiveInput) -> None:
-        """Tell the curator, and nobody else, what has become of an input."""
-        said = [LOST] if each.lost else []
-        if each.away != (each.name in self._away):
-            self._away ^= {each.name}
-            said.append(AWAY if each.away else BACK)
-        each.lost = False
+    def hold(self) -> None:
+        """Tell the curator, once, that slots wait: a look was not answered, though the input may be back by now."""
+        self._hear(held=True)
+
+    def _hear(self, *, held: bool = False) -> None:
+        """Tell the curator, and nobody else, what has become of the inputs."""
+        said = []
+        for each in self.inputs:
+            said += [LOST] * each.lost
+            each.lost, away = False, held or each.away
+            if away != (each.name in self._away):
+                self._away ^= {each.name}
+                said.append(AWAY if away else BACK)
         if self._tell is not None:
             for words in said:
                 self._tell(words)

@@ -1,22 +1,38 @@
 """Marks: how far every input had got at a moment of the public clock.
 
-Marks cut inputs into segments. What arrived between two marks is judged by their moments alone: it counts for slots
-that were open after the first one, and for times up to the second. A slot closes with the first mark that was made
-after its closing time, once everything up to that mark is stored. So whether an event counts is a function of its own
-time, of its place among the marks, and of their moments. How long reading takes, which is a matter of how much others
-have sent, is not in it.
+Marks cut inputs into segments. A *closing mark* is the first one at or after a closing time; a slot closes with it,
+once everything up to it is stored. An event belongs to the first closing mark that has it. It counts for slots that
+were open at the closing mark before, and for times up to the first closing time after its own.
+
+**Guarantee.** Whether an event counts is a function of its own time, of the closing mark that first has it, and of the
+moments of closing marks. How long reading or counting takes, which is a matter of how much others have sent, is not in
+it.
+
+*Why.* Marks between closing marks let the reader read ahead, and decide nothing. With any of them left out, the same
+slots are open, and the same times are from the future: `Mark.until` is already that of the closing mark to come, which
+is due at the next closing time. What would not do is the first closing time after each mark by itself. It is a slot
+later for a closing mark than for one before it, so an event of that slot would count or not as looks are left out.
+The look at a start, or after one that failed, is as one in between: none that had come before is from the future.
+
+**What is assumed.** One user's events do not change when others' reach the input, nor when the program stops. The input
+answers a look at once; of what arrives before the answer it may or may not tell. A closing look that comes a whole slot
+late (the machine was asleep) has a later `until` than the marks before it, which matters to events of the far future.
 
 **Why that holds over a stop.** A mark is durable before anything that lies after the mark before it is read, and one is
 made when the program comes back: what had arrived by then belongs to the slots that are still open, however late the
-program is. After a second stop the same marks are used again. What is assumed: one user's events do not change when
-others' reach the input, nor when the program stops.
+program is. After a second stop the same marks are used again.
 
 **The timer** notes how far inputs have got, at every closing time and in between, in a thread that does nothing else.
 It looks at sizes and at the clock, and waits for no reader. A second thread counts what the looks have fixed, and
 writes the marks to the store, which a reader that stores a large block may have for itself for a while: how long either
-takes is a matter of what users have sent, and must not decide when the next look is. A look whose counting fails makes
-no mark; the next look takes its place, with its own moment. If the program was stopped or asleep, the next look is a
-late one, and its mark has the moment at which it was made: nothing was seen in between.
+takes is a matter of what users have sent, and must not decide when the next look is. While looks wait to be counted,
+those that close no slot are left out; a closing one never is.
+
+A look that an input does not answer, or whose counting fails, makes no mark. Its slots are held: the next look takes
+its place, with its own moment, and whoever waits for marks is told (`held`). Nothing that had arrived by the closing
+time is left out. What arrives while a slot is held counts for it, so that this is no more the rule above but what a
+stop would do. If the program was stopped or asleep, the next look is a late one too, with the moment at which it was
+made: nothing was seen in between.
 
 Sees positions and moments; no event.
 """
@@ -42,7 +58,11 @@ class Mark(NamedTuple):
     moment: int
     """When they were asked, in microseconds since 1970: slots that close by then are closed by this mark."""
     until: int
-    """When all had answered: a time after it is from the future."""
+    """The first closing time after the closing look that what arrived belongs to: a time after it is from the future.
+
+    Marks of earlier versions have the moment of the answer here. They are read as they were meant: what was stored of
+    a segment and what is still to be read of it are then judged alike.
+    """
     reached: Mapping[str, tuple[Reach, ...]]
     """The parts of each input, by its name."""
 
@@ -51,8 +71,8 @@ class Mark(NamedTuple):
         return Window(first if before is None else max(first, slots.first_open(before.moment)), self.until)
 
     def to_json(self) -> str:
-        """For a store."""
-        return json.dumps([self.moment, self.until, self.reached])
+        """For a store. Piece by piece: a million holes at once would have the interpreter, and so the timer, wait."""
+        return "".join(json.JSONEncoder().iterencode([self.moment, self.until, self.reached]))
 
     @classmethod
     def from_json(cls, text: str) -> Mark:
@@ -108,6 +128,10 @@ Noted = tuple[int, Mark]
 """A mark with its number."""
 
 
+class _Held:
+    """Stands in the queue for a look that made no mark."""
+
+
 class _Looked(NamedTuple):
     """What a look has fixed: a mark before its counting."""
 
@@ -126,7 +150,7 @@ class Timer:
     """Marks of some inputs, each durable before it is handed on.
 
     `start` notes the moment at which the program comes back, and then goes on in two threads. Iterating gives the marks
-    as they are made, until all inputs have ended or `stop` is set.
+    as they are made, until all inputs have ended or `stop` is set; `held` is called for each look that made none.
     """
 
     def __init__(
@@ -137,12 +161,16 @@ class Timer:
         *,
         stop: threading.Event | None = None,
         clock: Callable[[], int] = system_clock,
+        held: Callable[[], None] = lambda: None,
     ) -> None:
         self._slots, self._inputs, self._journal, self._clock = slots, inputs, journal, clock
         self._step = min(LONGEST, max(slots.about // 4, 1))
         self._last = journal.kept[-1][1] if journal.kept else None
-        self._moment, self._until = self._last[:2] if self._last else (_EVER, _EVER)
-        self._noted: queue.SimpleQueue[Noted | BaseException | None] = queue.SimpleQueue()
+        self._moment = self._last.moment if self._last else _EVER
+        self._closing = -_EVER
+        """The first closing time after the last look; none before the first one."""
+        self._held = held
+        self._noted: queue.SimpleQueue[Noted | _Held | BaseException | None] = queue.SimpleQueue()
         self._wake, self._stop = threading.Event(), stop  # what wakes this timer is not for others to hear
         self._seen: queue.SimpleQueue[_Looked | BaseException | None] = queue.SimpleQueue()
         self._threads = [
@@ -151,28 +179,27 @@ class Timer:
         ]
 
     def look(self, *, always: bool = False) -> Noted | None:
-        """Ask the clock, the inputs, and the clock again; note it, unless nothing came and no slot has closed.
+        """Ask the clock, and then the inputs, so that what came before a closing time is asked for after it.
 
-        Slots close by the first answer of the clock, so that what came before a closing time is asked for after it; a
-        time is from the future by the second, so that nothing is that has come.
+        It is noted, unless nothing came and no slot has closed, or an input did not answer.
         """
         mark = self._mark(self._look(always))
         return None if mark is None else (self._journal.note(mark), mark)
 
     def _look(self, always: bool) -> _Looked:
-        moment = self._clock()
-        looks = {each.name: each.look() for each in self._inputs}
-        moment = max(moment, self._moment)  # a clock that was set back stands still
-        self._moment, self._until = moment, max(self._clock(), self._until, moment)
-        return _Looked(moment, self._until, looks, always)
+        moment = self._moment = max(self._clock(), self._moment)  # a clock that was set back stands still
+        closes, self._closing = moment >= self._closing, self._slots.next_closing(moment)
+        until = self._closing if closes else self._slots.next_closing(self._closing)
+        return _Looked(moment, until, {each.name: each.look() for each in self._inputs}, always)
 
     def _mark(self, looked: _Looked) -> Mark | None:
         """Count what a look has fixed: the mark, unless nothing came and no slot has closed, or the look failed."""
         reached = {name: count() for name, count in looked.looks.items()}
         told = {name: parts for name, parts in reached.items() if parts is not None}
-        mark, last = Mark(looked.moment, looked.until, told), self._last
         if len(told) < len(reached):
+            self._noted.put(_Held())
             return None
+        mark, last = Mark(looked.moment, looked.until, told), self._last
         if (
             last is not None
             and not looked.always
@@ -190,11 +217,9 @@ class Timer:
     def due(self, now: int) -> int:
         """When the next look is: at a closing time, or at a whole number of steps.
 
-        These are moments of the public clock. If a look came so long after the one before, how long each of them took
-        would move all that follow, and with them what is from the future.
+        These are moments of the public clock: how long a look took moves none that follow.
         """
-        closing = self._slots.closing(self._slots.first_open(now))
-        return min(closing, (now // self._step + 1) * self._step)
+        return min(self._slots.next_closing(now), (now // self._step + 1) * self._step)
 
     def start(self) -> Self:
         """Note the moment of coming back, and begin."""
@@ -243,7 +268,8 @@ class Timer:
         return self
 
     def __next__(self) -> Noted:
-        noted = self._noted.get()
+        while isinstance(noted := self._noted.get(), _Held):
+            self._held()
         if isinstance(noted, BaseException):
             raise noted
         if noted is None:

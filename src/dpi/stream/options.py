@@ -22,6 +22,7 @@ from dpi.certificates.chain import canonical, options_digest
 from dpi.certificates.declared import FORMAT, DeclaredOptions, accounts_of, pool_of, rest_of
 from dpi.domain import Discovered, Domain, Texts
 from dpi.errors import OptionError, StateError
+from dpi.events.identity import EXACT, IDS, NFC_STRIP
 from dpi.events.slots import Slots
 from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, Totals, WholePDF, totals
 from dpi.mechanism import mechanism_named
@@ -55,6 +56,8 @@ class StreamOptions:
     """The ledger that pays: "" is the one that streams of a store share; None without accounts."""
     end: int | None = None
     """The first slot that is never released, if the stream was stopped."""
+    ids: str = ""
+    """How texts of ids are compared (`dpi.events.identity`); "" is as the streams it shares accounts with have it."""
 
     def __post_init__(self) -> None:
         if self.accumulate is not None and not isinstance(self.accumulate, PrefixTree):
@@ -96,7 +99,7 @@ class StreamOptions:
             "name": self.name,
             "ledger": self.ledger,
             "end": self.end,
-        }
+        } | ({} if self.ids in ("", EXACT) else {"ids": self.ids})
 
     @classmethod
     def from_options(cls, options: object, domain: Domain, **secrets: bytes) -> StreamOptions:
@@ -118,6 +121,7 @@ class StreamOptions:
             name=known.name,
             ledger=known.ledger,
             end=known.end,
+            ids=known.ids,
         )
 
     @cached_property
@@ -189,11 +193,15 @@ class StreamOptions:
         return clocked(self.mechanism.top(self.domain)) if divided else spend_first
 
     def resolved(self, streams: Mapping[str, DeclaredOptions]) -> StreamOptions:
-        """With the policy that "auto" is beside the streams of a store: that of its accounts or, of new ones, `policy`.
+        """With the rule of ids, and the policy that "auto" is, beside the streams of a store.
+
+        That is the one of its accounts or, of new ones, `NFC_STRIP` and `policy`.
 
         So what is declared says it, and a stream keeps it, also where it would be another for its domain by now. A
         stream without a quota keeps in the same way what quotas of others had left when it was declared.
         """
+        if not self.ids:
+            return replace(self, ids=self._shared_ids(streams)).resolved(streams)
         budget, policy = self.budget, self.policy
         if not isinstance(budget, Ledger) or policy is None:
             return self
@@ -207,6 +215,12 @@ class StreamOptions:
                 options=("per_slot", "slots", "returning"),
             )
         return replace(self, budget=budget)
+
+    def _shared_ids(self, streams: Mapping[str, DeclaredOptions]) -> str:
+        """The rule of ids of the stream, if it is known, or of those whose ledger it shares."""
+        known = streams.get(self.name)
+        shared = [each for each in streams.values() if each.ledger == self.ledger is not None]
+        return NFC_STRIP if not (known or shared) else (known or shared[0]).ids
 
     def _rest(self, streams: Mapping[str, DeclaredOptions]) -> Epsilon | None:
         """What a stream without a quota found in no quota when it was declared; None if there were none."""
@@ -279,7 +293,11 @@ class StreamOptions:
     def different(self, known: DeclaredOptions) -> set[str]:
         """Names of the options that are not as known."""
         mine, theirs = self.to_options(), known.stated
-        names = {"epsilon" if name == "epsilon_units" else name for name in mine if mine[name] != theirs[name]}
+        names = {
+            "epsilon" if name == "epsilon_units" else name
+            for name in mine.keys() | theirs.keys()
+            if mine.get(name) != theirs.get(name)
+        }
         # Parts of the budget that are parts of the promise: what may change of a budget does not include them.
         fixed = {"period": self.period != known.period, "quota": (self.quota is None) != (known.quota is None)}
         return names | {name for name, other in fixed.items() if other}
@@ -297,12 +315,15 @@ def make_options(
     accumulate: PrefixTree | None,
     name: str,
     separate: bool,
+    ids: str | None,
 ) -> StreamOptions:
     """Return the options that the arguments of `Stream` mean; refuse what no stream takes."""
     if domain == "discover":
         domain = Discovered(Texts(LONGEST_TEXT))
     if not isinstance(domain, Domain):
         raise OptionError('`domain` must be a domain, for example dpi.Categories([...]), or "discover".')
+    if ids is not None and ids not in IDS:
+        raise OptionError(f"`ids` must be {' or '.join(IDS)}. Got {ids!r}.")
     budget = Ledger() if budget is None else budget
     if not isinstance(budget, Ledger | Converging):
         raise OptionError(
@@ -325,6 +346,7 @@ def make_options(
         accumulate=accumulate,
         name=name,
         ledger=None if isinstance(budget, Converging) else f"stream {name}" if separate else "",
+        ids="" if ids is None else ids,
     )
 
 

@@ -198,6 +198,12 @@ def _check_ledger(setting: StreamOptions, store: Store, streams: Mapping[str, De
             "out is the ledger's.",
             options=("epsilon", "policy", "period"),
         )
+    if any(each.ids != setting.ids for each in others):
+        raise OptionError(
+            f"`ids` must be {others[0].ids}, as of the streams that share the accounts: one person would have two. Use "
+            "it, or say `separate=True`.",
+            options=("ids", "separate"),
+        )
     if others and any(period is not None for period in (setting.period, *(each.period for each in others))):
         raise OptionError(
             "accounts with a `period` serve one stream: others would count their epochs differently.",

@@ -17,6 +17,7 @@ from dpi.events.identity import digests, extend, short
 from dpi.events.rows import Rows, changes, sizes
 from dpi.events.slots import FOR_EVER, Window
 from dpi.exact.integers import Integers
+from dpi.exact.silence import silence
 from dpi.sources import Admission, Events
 
 ELSEWHERE = 0
@@ -135,10 +136,11 @@ class TextAdmission(Admission):
 
     universe: Texts | None = None
 
+    @silence()
     def admit(self, events: Events, window: Window = FOR_EVER) -> Rows:
         """Return the rows of the texts that each user keeps."""
         assert self.universe is not None  # noqa: S101 - there is no other use
         assert isinstance(self.domain, SeenTexts)  # noqa: S101 - idem
         batch = SeenTexts(self.universe)
-        rows = Admission(self.slots, batch, self.key, self.first, self.last).admit(events, window)
+        rows = Admission(self.slots, batch, self.key, self.first, self.last, self.ids).admit(events, window)
         return batch.moved(batch.kept(rows, self.key), self.domain)

@@ -120,7 +120,7 @@ def test_covariances_stay_positive(seed):
         covariance = state.laws.covariance
         assert np.isfinite(covariance).all()
         assert np.isfinite(state.laws.mean).all()
-        assert covariance == pytest.approx(np.swapaxes(covariance, 2, 3), rel=1e-4, abs=1e-12)
+        np.testing.assert_allclose(covariance, np.swapaxes(covariance, 2, 3), rtol=1e-4, atol=1e-12)
         assert eigenvalues(covariance).min() > -1e-4
 
 

@@ -65,12 +65,12 @@ def ledger(
             move(opened, layout, path)
         answer(json, {"layout": layout}, f"the accounts of the store are {PLACES[layout.partition(':')[0]]}.")
         return
-    ids = users([sys.stdin.readline().strip() if user == "-" else user])
-    if ids.has_nulls():
-        raise OptionError("`--user` must be an id of 1 to 1,024 bytes.")
     with open_store(store, read_only=True, curator=True, key_file=key_file) as opened:
         name = stream_named(opened, stream)
         declared = DeclaredOptions.from_text(opened.streams()[name])
+        ids = users([sys.stdin.readline().strip() if user == "-" else user], declared.ids)
+        if ids.has_nulls():
+            raise OptionError("`--user` must be an id of 1 to 1,024 bytes.")
         ledger = declared.accounts
         if ledger is None or ledger not in opened.ledgers():
             raise OptionError("this stream has no accounts: everybody pays every slot of its converging series.")

@@ -45,7 +45,7 @@ JUDGED = 200
 
 def run(
     domain: Annotated[DomainSettings, Flags("domain other amount")],
-    terms: Annotated[StreamTerms, Flags("epsilon slot from zone lateness per-slot season name")],
+    terms: Annotated[StreamTerms, Flags("epsilon slot from zone lateness per-slot season ids name")],
     columns: Annotated[EventSettings, Flags("user time value unit")],
     broker: Annotated[BrokerSettings, Flags("")],
     where: Annotated[OpenedStoreSettings, Flags("store witness")],
@@ -117,7 +117,7 @@ def run(
         options = settings.make_options().resolved({})
         if dry_run and events is not None:
             with Signals():
-                rehearse(events, meant, slots, first, last)
+                rehearse(events, meant, slots, first, last, options.ids)
             note(f"budget, unless the store's ledger has another policy: {options.budget!r}.")
             return
     begun = change and (follow or "next")  # a file gives its slots whole

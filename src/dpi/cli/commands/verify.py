@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from dpi._version import installed_plugins
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.notes import Checkpoint
 from dpi.certificates.policy import Policy
@@ -52,7 +53,8 @@ def verify(
 
     Anyone can do this: only public bytes are read. Of a file of releases it says which entries of the chain it saw, and
     what is missing; what was cut off at the end only the store or a witness can tell. With --curator the accounts are
-    checked, too; what is then found is private.
+    checked, too; what is then found is private. The plug-ins are those of this installation, which need not be the
+    publisher's: their code runs with the rights of the program.
 
     Examples:
       dpi verify visits.db
@@ -84,6 +86,7 @@ def verify(
         plain = {"intact": found.intact, "whole": found.whole, **asdict(found)}
         plain["slots"] = {name: [span["first"], span["last"]] for name, span in plain.pop("spans").items()}
         plain |= {f"epsilon_{name}": plain.pop(name) for name in ("spent", "spent_by_all")}
+        plain["plugins"] = [plugin._asdict() for plugin in installed_plugins()]
         if checkpoint is not None:
             plain["checkpoint"] = {"origin": checkpoint.origin, "entries": checkpoint.size, "cosigned": cosigned}
         document(plain)
@@ -171,6 +174,7 @@ def _print(found: Verification, *, of_store: bool) -> None:
         facts.append(["signatures", "all are of this key" if found.signed else "not all are of this key"])
     if of_store:
         facts.append(["accounts", "checked (private)" if found.accounts_checked else "not checked (the curator can)"])
+    facts.append(["plug-ins here", _plugins()])
     facts += [
         [f"measurements, {_stream(name)}", f"of slots before {slot} dropped by a rule; their releases are as certified"]
         for name, slot in found.thinned.items()
@@ -189,6 +193,14 @@ def _nothing(found: Verification, of_store: bool) -> str:
         return "nothing from the first entry on"
     unseen = f"entries 0 … {found.first_entry - 1} are not seen"
     return f"no release of these streams; {unseen} (options, other streams)"
+
+
+def _plugins() -> str:
+    """Which plug-ins are installed where this runs, by the package that brings them."""
+    brought: dict[str, list[str]] = {}
+    for plugin in installed_plugins():
+        brought.setdefault(f"{plugin.distribution} {plugin.version}", []).append(plugin.name)
+    return "; ".join(f"{', '.join(names)} ({package})" for package, names in brought.items()) or "no plug-ins"
 
 
 def _restored(each: Restored) -> str:

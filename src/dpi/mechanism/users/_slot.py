@@ -24,7 +24,7 @@ import numpy as np
 
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
-from dpi.mechanism.base import AFTER, Estimate, Floats, People
+from dpi.mechanism.base import AFTER, Estimate, Floats, People, at_most_one
 from dpi.mechanism.filtering._gaussians import Gaussians
 from dpi.mechanism.users._engagement import estimate_engagement
 from dpi.mechanism.users._hypotheses import BAND_OF, GROUP_OF, Reading, Seen
@@ -266,7 +266,7 @@ def release_laws(
         even = laws.even * (max(float(counts.sum()), 1e-9) / float(laws.even.sum()))
     variance += uniform * (1 - uniform) * (counts - even) ** 2
     counts = (1 - uniform) * counts + uniform * even
-    pdf = (1 - FLOOR) * counts / counts.sum() + FLOOR / bins
+    pdf = at_most_one((1 - FLOOR) * counts / counts.sum() + FLOOR / bins)
     variance = variance / total**2
     best = int(np.argmax(laws.log_weights.sum(0)))
     for classes, doubtful in sizes.doubts:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
-from dpi.errors import OptionError
+from dpi.errors import OptionError, WeakPromise
 from dpi.sources._source import FollowedEvents
 from dpi.sources.brokers._address import Address, parse_address
 from dpi.sources.live import Done, Known, LiveInput
@@ -23,6 +24,9 @@ BROKERS = {
 """By what an address begins with, who reads it: a class in a module beside this one."""
 TABLES = {"mariadb": "_mariadb.MariaTable", "mysql": "_mariadb.MariaTable", "postgresql": "_postgresql.PostgresTable"}
 """Of these a table is polled."""
+FORGETFUL = ("mqtt",)
+"""Of these the server delays or discards messages for a reader that is behind; *so* one user's flood can keep other
+users' messages out of their slot, which the promise assumes not to happen. A reader cannot tell."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -69,7 +73,8 @@ def broker(
     A message is one JSON object, or several lines of them; `user`, `time`, `value`, `arrived` and `unit` are those of
     `dpi.read`. A `table` of PostgreSQL or MariaDB, named with its schema if need be, has a column for each, and is
     polled by the column `id`, which goes up. The password stands in `password_file`, in the environment variable
-    `DPI_BROKER_PASSWORD`, or in the address; it is never shown.
+    `DPI_BROKER_PASSWORD`, or in the address; it is never shown. Of MQTT it warns, with `WeakPromise`: one user's
+    flood can keep out messages of others.
 
     >>> broker("kafka://localhost:9092/visits", value="country")
     BrokerEvents('kafka://localhost:9092/visits', user='user', time='time', value='country')
@@ -84,4 +89,11 @@ def broker(
     for option, name in (("table", "-" if table is None else table), ("id", id)):
         if not name or "\0" in name or name.startswith(".") or name.endswith("."):
             raise OptionError(f"`{option}` must be a name.")
+    if where.scheme in FORGETFUL:
+        warnings.warn(
+            f"{where.shown!r} is an exception to the promise: one user's flood can delay or push out other users' "
+            "messages, because MQTT has no positions. A broker that keeps messages has no such exception.",
+            WeakPromise,
+            stacklevel=2,
+        )
     return BrokerEvents(user, time, value, unit, arrived, address=where, table=table, id=id, longest=longest_line)

@@ -5,6 +5,10 @@ while nobody follows is gone. With `?qos=1&client=NAME` or `qos=2` the server ke
 is away; `qos=1` is at least once between the server and this program, and a message that is sent twice counts twice.
 What had been taken and was not stored when the program was killed is lost, and called so.
 
+**An exception to the promise.** A message counts by the moment at which this reader has it, and a server discards what
+a reader that is behind has not taken, without a word. So one user's flood can delay other users' messages beyond their
+slot, or push them out. `dpi.broker` warns of it.
+
 Sees messages on their way; keeps them encrypted until they are stored.
 """
 

@@ -9,8 +9,8 @@ in steps of `STEP` rows, and are stored before anything is read. A row belongs t
 id is at most `c` and not in `H`. Ids leave `H` when a later snapshot shows them, or when no transaction is left that
 could still fill them (`dpi.sources.brokers._holes`).
 
-**Guarantee.** A row belongs to the first look whose snapshot shows it. Adding or removing one user's own transactions
-therefore moves no row of another user.
+**Guarantee.** A row belongs to the first closing look whose snapshot shows it (`dpi.stream.marks`). Adding or removing
+one user's own transactions therefore moves no row of another user.
 
 *Why.* By induction the marks up to a look contain the rows that its snapshot shows, and no others. A row that the
 snapshot shows has an id up to `c` that is not in `H`. A row that it does not show is in `H`, or above `c`, or was
@@ -19,15 +19,25 @@ transaction committed and when the look was made: the first does not depend on t
 the public clock's. The user's rows shift ids of others and add holes, but neither is in the statement. The reader
 leaves out what lies in `H`, so a row that commits between a look and its reading waits for its own mark. There the
 window of that mark decides: the row counts if its slot was still open at the mark before, else this row alone is late.
+Looks that close no slot decide nothing, so that they may be left out while looks wait to be counted.
 
-**Assumptions.** Rows are only inserted, and stay until they are read. An id is drawn by its own INSERT, from a counter
-that gives one id at a time. A transaction that holds rows of several users commits when its writer says: that none of
-them decides about the others is the writer's responsibility.
+*When a look is made* is the clock's because it waits for nothing that users decide: not for counting or reading, which
+have connections and threads of their own, and not for a handshake, since a connection is opened beforehand. What it
+waits for is one answer of the database about its catalogue.
 
-A look whose counting fails is dropped, and the next one takes its place; it never falls back to an older mark because
-there was much to count. While the database cannot be reached at all, and no look waits to be counted, the last mark
-stands. `LOOKS` looks may wait to be counted at a time; those that close no slot are left out before. More waiting
-looks, or more than `HOLES` holes, stop the input with an error.
+**Assumptions.** The database answers a look at once, whatever is written to it. Rows are only inserted, and stay until
+they are read. An id is drawn by its own INSERT, from a counter that gives one id at a time. A transaction that holds
+rows of several users commits when its writer says: that none of them decides about the others is the writer's
+responsibility.
+
+**Where they fail** slots are held, late and said to be. A look without a snapshot, or whose counting fails, makes no
+mark: nobody can tell whether the database is gone or slow with one user's rows. The next look takes its place; it has
+every row that had come by the closing time, and also what came until it was made. No older mark stands for it.
+
+`LOOKS` looks may wait to be counted at a time. More, or more than `HOLES` holes, stop the input with an error. When the
+program, or a service by itself, begins again, what had arrived until then belongs to the slots that had no look. So a
+flood that takes longer to count than `LOOKS` slots last may let rows of others count that would have been late; it
+drops none. Where that matters a recorded arrival (`arrived`) decides instead of looks.
 
 If the last row that was read is gone when more is read, rows after it may be gone too, and are called lost; so is the
 last row of a mark that the reader does not find.
@@ -37,6 +47,7 @@ Sees rows on their way; keeps none.
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,15 +59,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from dpi.errors import SchemaError, StateError
 from dpi.sources.brokers._events import BrokerEvents
 from dpi.sources.brokers._holes import Hole, Holes, Pending, Running, contains, difference, intersection, ranks, width
-from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, End, Log, Piece, Span
+from dpi.sources.brokers.log import MESSAGES, End, Log, Piece, Span
 from dpi.sources.live import Block, Done, Known, Look, Reach
 from dpi.sources.textual import texts
 
 if TYPE_CHECKING:
     import polars as pl
 
-STEP = 1 << 17
-"""Rows that are counted at a time."""
+STEP = 1 << 15
+"""Rows that are counted at a time: few enough that what a query gives is taken in, with the interpreter's lock, in some
+hundredths of a second. It costs no time: two million rows take as long as with four times as many."""
 PATIENCE = 60.0
 """Seconds that one step of counting, or one block of rows, may take."""
 LOOKS = 8
@@ -99,13 +111,15 @@ class Table(Log):
         self.path = str(source.table).split(".")
         self.table, self.id = ".".join(map(self._quoted, self.path)), self._quoted(source.id)
         self._idle: list[Any] = []
+        """Connections for looks to come, the next one first."""
         self._snapshots: list[Any] = []
+        """Connections of looks that wait to be counted."""
+        self._spare: threading.Thread | None = None
         self._pending = Pending()
         self._read: dict[str, Reach] = {}
         """Of each part, the mark that was read last."""
         self._holes: dict[str, Holes] = {}
         """Of what is read now: ids that belong to a later mark or, of late rows, the holes that they filled."""
-        self._failing: float | None = None
 
     def _quoted(self, name: str) -> str:
         return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
@@ -141,9 +155,10 @@ class Table(Log):
                 f"the rows of {self.table} cannot be counted as fast as slots close: {LOOKS} looks wait. Choose longer "
                 "slots, or let the database have more room; the same command goes on where it stopped."
             )
-        snapshot = self._snapshot() or self._snapshot()  # a connection that was idle may have been closed since
-        self.away = snapshot is None
-        return self._stand if snapshot is None else lambda: self._count(snapshot)
+        tries = len(self._idle) + 1  # a connection that was idle may have been closed since
+        snapshot = next(filter(None, (self._snapshot() for _ in range(tries))), None)
+        self._prepare()
+        return self._miss if snapshot is None else lambda: self._count(snapshot)
 
     @property
     def busy(self) -> bool:
@@ -162,7 +177,7 @@ class Table(Log):
     def _snapshot(self) -> Snapshot | None:
         connection = None
         try:
-            connection = self._idle.pop() if self._idle else self._connect(PATIENCE)
+            connection = self._idle.pop(0) if self._idle else self._connect(PATIENCE)
             self._snapshots.append(connection)
             opened = time.monotonic()
             return Snapshot(connection, self._begin(connection), opened)
@@ -172,22 +187,27 @@ class Table(Log):
                 return None
             raise
 
-    def _stand(self) -> tuple[Reach, ...] | None:
-        """Return what was counted last, while the database is away; None if a look before this one was not counted."""
+    def _prepare(self) -> None:
+        """Open a connection for the next look, which then waits for no handshake with a database that is busy."""
+
+        def connect() -> None:
+            with suppress(*self.errors):  # the look tries it itself
+                self._idle.append(self._connect(PATIENCE))
+
+        if not self._idle and (self._spare is None or not self._spare.is_alive()):
+            self._spare = threading.Thread(target=connect, name="dpi connection", daemon=True)
+            self._spare.start()
+
+    def _miss(self) -> None:
+        """Drop a look that found no database; at the start, say so."""
         if not self._reaches:
             raise self.unreachable()
-        if self._failing is not None:
-            self._fail()
-            return None
-        return tuple(self._reaches.values())
+        self._fail()
 
     def _fail(self) -> None:
         """Drop a look, and give up after a while in which none was counted. Doubts begin anew with the last mark."""
         self._pending = Pending(tuple(hole for reach in self._reaches.values() for hole in reach.holes))
-        self._failing = self._failing or time.monotonic()
-        if time.monotonic() - self._failing > AWAY:
-            raise self.unreachable() from None
-        time.sleep(AGAIN)
+        self._hold()
 
     def _count(self, snapshot: Snapshot) -> tuple[Reach, ...] | None:
         """Count inside a snapshot; None if that failed."""
@@ -204,7 +224,7 @@ class Table(Log):
             return None
         self._snapshots.remove(snapshot.connection)
         self._idle.append(snapshot.connection)
-        self._failing = None
+        self.away, self._failing = False, None
         return (reach,)
 
     def _counted(self, snapshot: Snapshot) -> Reach:
@@ -396,6 +416,8 @@ class Table(Log):
         self._reader = None
 
     def _hang_up_look(self) -> None:
+        if self._spare is not None:
+            self._spare.join()
         for connection in (*self._idle, *self._snapshots):
             self._drop(connection)
         self._idle.clear()

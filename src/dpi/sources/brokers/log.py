@@ -4,8 +4,12 @@ A part is a partition, a stream or a table; its positions are whole numbers that
 that had not been given out. What is stored of a part stands in the store, in the same transaction as its events; what
 the broker itself remembers of readers is not asked. So a message counts once, over any stop of either side.
 
-Two connections: the timer asks one how far the parts have got, the reader reads by the other. While a broker is away
-the last answer stands, so that slots close by what had arrived when it was last heard of, and the reader waits.
+Two connections: the timer asks one how far the parts have got, the reader reads by the other. The reader asks the
+timer's too, once for a mark: a look then waits for one such answer at most.
+
+A broker that does not answer within `LOOK` is away, be it gone or slowed down by what one user sends: nobody can tell
+which. No mark is made meanwhile, so that slots wait: if they closed by the last answer, events of others that had
+arrived since would be late for a delay that they have not made.
 
 A part of which fewer positions are given out than had been has begun anew: it was removed and made again, and is read
 from its start under the next generation. What was noted of the one before and was not read is lost.
@@ -23,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from dpi.errors import StateError
 from dpi.sources.brokers._address import load_client
 from dpi.sources.brokers._events import BrokerEvents
-from dpi.sources.live import Block, Done, Known, PositionedInput, Reach
+from dpi.sources.live import Block, Done, Known, Look, PositionedInput, Reach
 from dpi.sources.textual import Lines, Ndjson
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 LOOK = 1.0
 """Seconds that a look at a broker may take: then it is away."""
 AWAY = 300.0
-"""Seconds for which a reader waits for a broker that is away, before the program ends."""
+"""Seconds for which a reader or a slot waits for a broker that is away, before the program ends."""
 AGAIN = 0.2
 """Seconds after which a broker that is away is tried again."""
 MESSAGES = 1 << 14
@@ -87,6 +91,8 @@ class Log(PositionedInput):
         """The timer's connection."""
         self._reader: Any = None
         """The reader's connection."""
+        self._failing: float | None = None
+        """Since when no look was answered."""
 
     # What each broker says for itself.
 
@@ -126,14 +132,34 @@ class Log(PositionedInput):
 
     def reached(self) -> tuple[Reach, ...]:
         """Return how far the parts have got or, while the broker is away, had got."""
+        return self._answer() or tuple(self._reaches.values())
+
+    def look(self) -> Look:
+        """Ask how far the parts have got; a broker that is away makes no mark."""
+        answer = self._answer()
+        if answer is None:
+            return self._hold
+        self._failing = None
+        return lambda: answer
+
+    def _hold(self) -> None:
+        """Make no mark, and give up after a while in which no look was answered."""
+        self.away, self._failing = True, self._failing or time.monotonic()
+        if time.monotonic() - self._failing > AWAY:
+            raise self.unreachable() from None
+        time.sleep(AGAIN)
+
+    def _answer(self) -> tuple[Reach, ...] | None:
+        """Return how far the parts have got; None while the broker is away."""
         with self._turn:
             last = {identity: self._last(identity).offset for identity in (*self._known, *self._reaches)}
             ends = self._ask(last) or self._ask(last)  # a connection that was idle may have been closed since
             self.away = ends is None
-            if ends is not None:
-                self._reaches = {identity: self._reach(identity, end) for identity, end in ends.items()}
-            elif not self._reaches:
+            if ends is None and not self._reaches:
                 raise self.unreachable()
+            if ends is None:
+                return None
+            self._reaches = {identity: self._reach(identity, end) for identity, end in ends.items()}
             return tuple(self._reaches.values())
 
     def _ask(self, last: Mapping[str, int]) -> dict[str, End] | None:

@@ -3,11 +3,12 @@
 import socket
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
-from dpi.service import _request_limit as connections
-from serving import running
+from dpi.service import _connections as connections
+from serving import read_answer, running
 
 ASK = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n"
 
@@ -70,7 +71,7 @@ def test_headers_that_come_byte_by_byte_are_not_waited_for(found, begin):
     with connect(found) as connection:
         if begin:
             connection.sendall(begin)
-            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            assert read_answer(connection)[0] == 200
         connection.sendall(ASK + b"X-Slow: ")
         thread = dripping(connection, b"a", stop)
         assert ended(connection) == b""
@@ -83,11 +84,8 @@ def test_a_connection_is_kept_for_a_while_after_an_answer(found):
     with connect(found) as connection:
         for _ in range(5):
             connection.sendall(ASK + b"\r\n")
-            answer = connection.recv(1 << 16)
-            while not answer.endswith(b"}"):  # head and body may come one after the other
-                answer += connection.recv(1 << 16)
-            assert answer.startswith(b"HTTP/1.1 200")
-            time.sleep(0.4)  # longer than the limit in all, never between two
+            assert read_answer(connection)[0] == 200
+            time.sleep(0.25)  # longer than the limit in all, never between two
         assert ended(connection) == b""
 
 
@@ -124,23 +122,88 @@ def test_headers_have_a_size(found):
             assert ended(connection)[:12] in (b"HTTP/1.1 400", b"")
 
 
-def test_there_is_a_number_of_connections(found):
-    """Too many are told to come again; when others leave there is room."""
-    held = [connect(found) for _ in range(20)]
-    try:
-        for _ in range(3):
-            with connect(found) as connection:
-                assert ended(connection) == connections.FULL
-    finally:
-        for each in held:
-            each.close()
+HEAD = "POST /v1/streams/visits/events?producer=p&sequence=0 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+
+def begin_body(found, size=1000):
+    """A connection with a request whose body does not come."""
+    made = connect(found)
+    made.sendall(f"{HEAD}Authorization: Bearer {found.tokens['curator']}\r\nContent-Length: {size}\r\n\r\n{{".encode())
+    return made
+
+
+@pytest.fixture
+def narrow(tmp_path):
+    """A service with twenty connections, and what is connected to it."""
+    with running(tmp_path, connections=20) as made, ExitStack() as held:
+        made.hold = lambda connection: held.enter_context(connection)
+        yield made
+
+
+def test_there_is_a_number_of_connections(narrow):
+    """With requests on all of them others are told to come again; when some leave there is room."""
+    held = [narrow.hold(begin_body(narrow)) for _ in range(20)]
+    narrow.taken(20)
+    for _ in range(3):
+        with connect(narrow) as connection:
+            assert ended(connection) == connections.FULL
+    for each in held:
+        each.close()
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        with connect(found) as connection:
+        with connect(narrow) as connection:
             connection.sendall(ASK + b"Connection: close\r\n\r\n")
             if ended(connection).startswith(b"HTTP/1.1 200"):
                 return
     raise AssertionError("there is no room again")
+
+
+def test_connections_that_ask_for_nothing_take_no_place(narrow):
+    """The one that has said nothing for the longest time makes room: others are answered, however many there are."""
+    busy = narrow.hold(begin_body(narrow))
+    narrow.taken(1)
+    silent = [narrow.hold(connect(narrow)) for _ in range(100)]
+    silent[-1].sendall(ASK + b"Connection: close\r\n\r\n")
+    assert ended(silent[-1]).startswith(b"HTTP/1.1 200")
+    assert ended(silent[0]) == b""
+    silent[-2].sendall(ASK + b"Connection: close\r\n\r\n")  # it came later than those that made room
+    assert ended(silent[-2]).startswith(b"HTTP/1.1 200")
+    busy.sendall(b"x" * 999)
+    assert ended(busy).startswith(b"HTTP/1.1 4")  # it was heard to its end, and is no batch
+
+
+def test_a_batch_does_not_wait_behind_another_on_its_connection(found):
+    """One that comes before the answer to the request before it is refused: it could wait for others' batches."""
+    with connect(found) as connection:
+        head = f"{HEAD}Authorization: Bearer {found.tokens['curator']}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+        connection.sendall(head * 2)
+        said = ended(connection)
+    assert [part[:3] for part in said.split(b"HTTP/1.1 ")[1:]] == [b"422", b"400"]
+
+
+@pytest.mark.parametrize("token", ["", "dpi_a_b"])
+def test_who_has_no_token_holds_no_slot(found, token):
+    """A head without a right to come in is refused before its body; no slot waits for it, whatever the client does."""
+    with connect(found) as connection:
+        connection.sendall(f"{HEAD}Authorization: Bearer {token}\r\nContent-Length: 1000\r\n\r\n".encode())
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 401")
+        assert found.service.receipts.settled("visits", 1 << 62)
+
+
+def test_who_does_not_read_holds_no_slot(tmp_path):
+    """An answer that is not taken waits; the slots do not wait with it, for whoever has no token least of all."""
+    with running(tmp_path, connections=20) as found, socket.socket() as connection:
+        host, port = found.url.removeprefix("http://").split(":")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect((host, int(port)))
+        for _ in range(40):  # more than the network itself holds
+            connection.sendall(b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+            time.sleep(0.05)
+        connection.sendall(f"{HEAD}Content-Length: 10\r\n\r\n".encode())
+        deadline = time.monotonic() + 5
+        while not found.service.receipts.settled("visits", 1 << 62):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_requests_that_come_at_once_are_answered_one_after_the_other(found):

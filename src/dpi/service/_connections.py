@@ -1,69 +1,53 @@
-"""Limits of requests: how many are taken at a time, how many connections there are, how long one may take.
-
-Requests are counted, in all and of one token, never what is in them. Bodies are read only behind the limit, so that
-memory is bounded by the number of requests times the size of one. A request that finds it full waits a little before
-its body is read; with too many waiting, it is told to come again.
-
-**Why not by events or users.** A limit that one user's flood reaches would be what refuses another's events. Limits on
-requests and their sizes are reached by producers; that no flood exceeds the machine is assumed.
+"""Connections: how many there are, how long one may take for its head, and when the head of a batch arrived.
 
 A server by itself waits for the rest of a request for ever. Here a connection that is not being answered is closed
 after a while: one that says nothing, that sends its headers byte by byte, that goes on sending what was refused, or
 that stays after its answer. (The body of a request and the reading of an answer have limits of their own, in
-`dpi.service._endpoints` and `dpi.service._app`.) Headers are limited in bytes, connections in number.
+`dpi.service._body` and `dpi.service._app`.) Headers are limited in bytes, connections in number. If there are too many,
+the one is closed that has said nothing for the longest time; so connections that ask for nothing take no place.
 
-Sees bytes on their way to the parser; looks at none.
+Sees bytes on their way to the parser; looks at none, but for the line that says what is asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from dpi.service._problems import Problem
+from dpi.service._receipts import Receipt
 
-WAITING = 8  # so many times as many requests may wait as are taken
 HEADERS = 10.0
 """Seconds until the headers of a request are there, from the beginning of the connection or the last answer."""
 IDLE = 5  # seconds that a connection may say nothing after an answer
 LARGEST_HEADERS = 1 << 16  # bytes
 LEAVE = "leave"
 """Where a request's state has what ends its connection at once: closing alone would wait for what is not read."""
+RECEIPT = "receipt"
+"""Where a request's state has the receipt of its batch, until that is handed on."""
+PIPELINED = "pipelined"
+"""Where a request's state says that it came before the answer to another one of its connection. A batch that comes so
+is refused: its turn comes when that answer is given, and until then slots would wait for whoever has no token."""
+BATCHES = b"/events"  # how the addresses end that take batches
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class RequestLimit:
-    """Takes some requests at a time, and of one token at most so many, waiting ones included."""
-
-    def __init__(self, most: int, of_one: int) -> None:
-        self._places = asyncio.Semaphore(most)
-        self._most, self._of_one = most * (1 + WAITING), of_one
-        self._here: Counter[str] = Counter()
-
-    @asynccontextmanager
-    async def enter(self, token: str) -> AsyncIterator[None]:
-        """Give a place to a request of a token; refuses one that is too many."""
-        if self._here[token] >= self._of_one:
-            raise Problem(429, "this token has too many requests at a time.", retry=1)
-        if self._here.total() >= self._most:
-            raise Problem(503, "too many requests wait: come again.", retry=1)
-        self._here[token] += 1
-        try:
-            async with self._places:
-                yield
-        finally:
-            self._here[token] -= 1
-            if not self._here[token]:
-                del self._here[token]
+def settle(scope: Scope) -> None:
+    """Note that a request is answered: no slot waits for a batch of it that was not handed on."""
+    receipt = scope["state"].pop(RECEIPT, None)
+    if receipt is not None:
+        receipt.settle()
 
 
-def make_connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
-    """Return the class of a server's connections: at most so many, each with so many seconds to say what it wants."""
+def make_connection_class(most: int, seconds: float, arrive: Callable[[], Receipt | None]) -> type[HttpToolsProtocol]:
+    """Return the class of a server's connections: at most so many, each with so many seconds to say what it wants.
+
+    A request that may hold a batch gets a receipt by `arrive` when its head is there.
+    """
+    waiting: dict[HttpToolsProtocol, None] = {}  # those that have not said what they want, the longest first
 
     class Connection(HttpToolsProtocol):
         def __init__(self, *given: Any, **named: Any) -> None:
@@ -74,8 +58,13 @@ def make_connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             if len(self.connections) > most:
-                transport.write(FULL)
-                transport.close()
+                if waiting:
+                    oldest = next(iter(waiting))
+                    del waiting[oldest]  # it is lost a little later: the next one that comes needs another's room
+                    oldest.transport.abort()
+                else:
+                    transport.write(FULL)
+                    transport.close()
             self._wait()
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -99,7 +88,15 @@ def make_connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
             """It is known what is wanted; it is answered from now on."""
             self._headers_size = None
             self._go_on()
+            if self.parser.get_method() == b"POST" and self.url.partition(b"?")[0].endswith(BATCHES):
+                self._note_batch()
             super().on_headers_complete()
+
+        def _note_batch(self) -> None:
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.scope["state"][PIPELINED] = True
+            elif (receipt := arrive()) is not None:
+                self.scope["state"][RECEIPT] = receipt
 
         def on_response_complete(self) -> None:
             """It was answered: wait for the next one, if it is not there yet."""
@@ -109,6 +106,7 @@ def make_connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
 
         def _wait(self) -> None:
             self._go_on()
+            waiting[self] = None
             self._late = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
 
         def timeout_keep_alive_handler(self) -> None:
@@ -119,6 +117,7 @@ def make_connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
                 super().timeout_keep_alive_handler()
 
         def _go_on(self) -> None:
+            waiting.pop(self, None)
             if self._late is not None:
                 self._late.cancel()
                 self._late = None

@@ -1,0 +1,257 @@
+"""Bodies: each is taken as it comes, in its own time; what is too slow, too large or too many is refused, and seen."""
+
+import gzip
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import suppress
+from types import SimpleNamespace
+
+import httpx
+
+from dpi.service import _body
+from dpi.service.tokens import Caller
+from serving import FIRST, MOMENT, SECOND, read_answer, running
+
+
+def raw(found, head, body=b"", token=None):
+    """A connection by hand."""
+    host, port = found.url.removeprefix("http://").split(":")
+    made = socket.create_connection((host, int(port)), timeout=30)
+    token = token or found.tokens["curator"]
+    made.sendall(f"{head} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n".encode() + body)
+    return made
+
+
+POST = "POST /v1/streams/visits/events?producer=slow&sequence=0"
+HEAD = b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+
+
+def test_a_body_that_does_not_come_is_left_and_holds_up_nobody(tmp_path):
+    """A slot waits for a body whose head came before it closed until it is refused; others are served meanwhile."""
+    with running(tmp_path, patience=2.0) as found:
+        stalled = [raw(found, POST, HEAD + b'{"user":') for _ in range(40)]
+        found.taken(40)
+        found.clock.now = MOMENT + 5 * SECOND
+        began = time.monotonic()
+        assert found.send([("ada", 1.0, "home")], 0).json() == {"kept": True, "slot": FIRST}
+        assert time.monotonic() - began < 2.0
+        found.clock.now = MOMENT + 10 * SECOND
+        assert found.service.store.reached("visits") is None
+        found.closed()
+        assert found.service.store.reached("visits")[0] == FIRST
+        assert time.monotonic() - began >= 1.0
+        for each in stalled:
+            answer = each.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 408")
+            each.close()
+
+
+def test_a_body_keeps_up_a_lowest_rate(tmp_path, monkeypatch):
+    """One that comes byte by byte is left after the first seconds, long before the patience; a steady one is taken."""
+    monkeypatch.setattr(_body, "GRACE", 0.5)
+    monkeypatch.setattr(_body, "RATE", 4000)
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        line = b'{"user":"ada","time":%d,"value":"home"}\n' % (MOMENT + SECOND)
+        steady, slow = line * 200, line
+        kind = b"Content-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n"
+        made = [raw(found, f"{POST}&unit=us".replace("slow", name), kind % len(body))
+                for name, body in (("steady", steady), ("drip", slow))]  # fmt: skip
+        began = time.monotonic()
+        while steady:
+            made[0].sendall(steady[:800])
+            made[1].sendall(slow[:1])
+            steady, slow = steady[800:], slow[1:]
+            time.sleep(0.1)
+        assert made[0].recv(1000).startswith(b"HTTP/1.1 200")
+        assert made[1].recv(1000).startswith(b"HTTP/1.1 408")
+        assert time.monotonic() - began < 25
+        for each in made:
+            each.close()
+
+
+def test_a_body_has_a_longest_time(tmp_path):
+    """One that keeps up the rate is refused all the same when patience is over: so long a slot waits at most."""
+    with running(tmp_path, patience=1.0) as found:
+        made = raw(found, POST, b"Content-Type: application/json\r\nContent-Length: 10000000\r\n\r\n")
+        stop = threading.Event()
+
+        def send():
+            with suppress(OSError):
+                while not stop.wait(0.05):
+                    made.sendall(b" " * 20_000)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        assert made.recv(12) == b"HTTP/1.1 408"
+        stop.set()
+        thread.join(30)
+        made.close()
+
+
+def test_a_batch_belongs_to_the_slots_that_are_open_when_its_head_comes(tmp_path):
+    """Its body may end after the slot has closed: the slot waits for it, and what it holds of the next slot counts."""
+    with running(tmp_path) as found:
+        columns = {"user": ["ada", "bob", "eve"], "time": [MOMENT + at * SECOND for at in (1, 12, 29)],
+                   "value": ["home"] * 3}  # fmt: skip
+        body = json.dumps(columns).encode()
+        found.clock.now = MOMENT + 9 * SECOND
+        head = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        made = raw(found, f"{POST}&unit=us", head + body[:10])
+        found.taken(1)
+        found.clock.now = MOMENT + 11 * SECOND
+        time.sleep(0.2)
+        assert found.service.store.reached("visits") is None
+        made.sendall(body[10:])
+        assert read_answer(made) == (200, {"kept": True, "slot": FIRST})
+        made.close()
+        found.closed()
+        assert found.service.store.reached("visits")[0] == FIRST
+        # Of the next slot bob's event counts, whose time had not come: its closing time was still to come.
+        assert int(found.service.store.events("visits", FIRST + 1).counts.sum()) == 1
+        # Eve's time lies after the first closing time that followed the last byte.
+        assert int(found.service.store.events("visits", FIRST + 2).counts.sum()) == 0
+
+
+def test_what_is_too_large_is_refused_before_it_is_read(tmp_path):
+    """By its declared length, by its bytes where none is declared, and by what it unpacks to."""
+    with running(tmp_path, body=2000) as found:
+        client = found.client("curator")
+        path, given = "/v1/streams/visits/events", {"producer": "p", "sequence": 0}
+        kind = {"content-type": "application/x-ndjson"}
+        declared = client.post(path, params=given, headers=kind, content=b"x" * 3000)
+        chunked = client.post(path, params=given, headers=kind, content=iter([b"x" * 1000] * 50))
+        packed = client.post(
+            path, params=given, headers=kind | {"content-encoding": "gzip"}, content=gzip.compress(b"x" * 10**6)
+        )
+        assert [each.status_code for each in (declared, chunked, packed)] == [413, 413, 413]
+        assert found.send([("ada", 0.0, "home")], 0).status_code == 200
+
+
+def test_requests_are_counted(tmp_path):
+    """A token with too many is told so at once, and so is everybody when there are too many in all; none waits."""
+    with running(tmp_path, requests=3, of_one_token=2, now=MOMENT + 5 * SECOND) as found:
+        held = [raw(found, POST, HEAD + b"{") for _ in range(2)]
+        found.taken(2)
+        refused = found.send([("ada", 1.0, "home")], 0, "third")
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        others = [found.service.tokens.create("curator") for _ in range(2)]
+        held.append(raw(found, POST, HEAD + b"{", token=others[0]))
+        found.taken(3)
+        full = httpx.post(
+            f"{found.url}/v1/streams/visits/events?producer=x&sequence=0",
+            headers={"authorization": f"Bearer {others[1]}", "content-type": "application/json"}, content=b"{}",
+        )  # fmt: skip
+        assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+        for each in held:
+            each.close()
+        deadline = time.monotonic() + 30
+        while found.send([("ada", 1.0, "home")], 0).status_code != 200:
+            assert time.monotonic() < deadline
+
+
+def test_a_large_body_lies_on_the_disk_unreadable(tmp_path, monkeypatch):
+    """Of a body for which memory has no room the file holds no byte as it was sent; it is read back whole."""
+    made = []
+
+    def keep(**given):
+        made.append((tmp_path / f"body {len(made)}").open("w+b", buffering=0))
+        return made[-1]
+
+    monkeypatch.setattr(_body.tempfile, "TemporaryFile", keep)
+    room, sent = _body.Room(250_000), [os.urandom(100_000) for _ in range(7)]
+    body = _body.Body(room)
+    for part in sent:
+        body.add(part)
+    held = (tmp_path / "body 0").read_bytes()
+    assert len(held) == body.size == 700_000
+    assert all(part[:16] not in held for part in sent)
+    assert body.take() == b"".join(sent)
+    assert made[0].closed
+    assert room.take(250_000)  # what was in memory first was given back
+
+
+def test_memory_is_given_back(tmp_path):
+    """By bodies that are kept, refused or cut off: the room is what it was."""
+    with running(tmp_path, now=MOMENT + 5 * SECOND, body=10_000) as found:
+        assert found.send([("ada", 1.0, "home")], 0).status_code == 200
+        assert found.send([("ada" * 1000, 1.0, "home")] * 10, 1).status_code == 413
+        made = raw(found, POST, HEAD + b'{"user":')
+        found.taken(1)
+        made.close()
+        deadline = time.monotonic() + 30
+        while not found.service.room.take(_body.MEMORY):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_a_connection_that_ends_in_the_midst_holds_no_slot(tmp_path):
+    """Its batch is not kept, and no slot waits for the rest of it."""
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        made = raw(found, POST, HEAD + b'{"user":')
+        found.taken(1)
+        assert not found.service.receipts.settled("visits", MOMENT + 6 * SECOND)
+        made.close()
+        found.set(10)
+        assert found.service.store.reached("visits")[0] == FIRST
+
+
+def test_a_slot_waits_while_a_token_is_checked(tmp_path, monkeypatch):
+    """The head is noted before that: how long an issuer takes to answer moves no batch to another slot."""
+    asked, go_on = threading.Event(), threading.Event()
+
+    def check(token):
+        asked.set()
+        assert go_on.wait(30)
+        return Caller("somebody", frozenset({"curator"}))
+
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        monkeypatch.setattr(found.service, "issued", SimpleNamespace(check=check))
+        body = b'{"user":["ada"],"time":[%d],"value":["home"]}' % (MOMENT + SECOND)
+        kind = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        made = raw(found, f"{POST}&unit=us", kind + body, "an.issuers.token")
+        assert asked.wait(30)
+        found.clock.now = MOMENT + 11 * SECOND
+        time.sleep(0.2)
+        assert found.service.store.reached("visits") is None
+        go_on.set()
+        assert read_answer(made) == (200, {"kept": True, "slot": FIRST})
+        made.close()
+        found.closed()
+
+
+def test_a_process_that_is_killed_refuses_its_batch_and_no_other(tmp_path):
+    """Large bodies are decoded elsewhere; if that process ends, its sender is told, and may send again."""
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        rows = [(f"user {number}", 1.0, "home") for number in range(5000)]
+        assert found.send(rows, 0).json() == {"kept": True, "slot": FIRST}
+        for process in list(found.service._decoders._pool._processes):
+            os.kill(process, signal.SIGKILL)
+        refused = found.send(rows, 1)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert found.send(rows, 1).json() == {"kept": True, "slot": FIRST}
+        assert int(found.service.store.events("visits", FIRST).counts.sum()) == 10_000
+        found.set(10)
+
+
+def test_an_error_of_another_process_tells_nothing(tmp_path, monkeypatch, logged):
+    """What is wrong with a large body is said as of a small one, and a fault says nothing of what it saw."""
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        body = b'{"user":["' + b"poison" * 20_000 + b'"],"time":[],"value":["home"]}'
+        given, kind = {"producer": "p", "sequence": 0}, {"content-type": "application/json"}
+        refused = found.client("curator").post("/v1/streams/visits/events", params=given, content=body, headers=kind)
+        assert refused.status_code == 422
+        assert refused.json()["detail"].startswith("columns in JSON")
+        monkeypatch.setattr("dpi.service._decoding.read_batch", fail)
+        failed = found.client("curator").post("/v1/streams/visits/events", params=given, content=body, headers=kind)
+        assert failed.status_code == 500
+        assert "poison" not in refused.text + failed.text + logged.getvalue()
+        assert "KeyError" in logged.getvalue()
+
+
+def fail(body, *given):
+    """A fault that has a row in its words."""
+    raise KeyError(body[10:100])
