@@ -7,12 +7,14 @@ import signal
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import SimpleNamespace
 
 import httpx
 
 from dpi.service import _body
+from dpi.service._batch_reader import read_batch
 from dpi.service.tokens import Caller
 from serving import FIRST, MOMENT, SECOND, read_answer, running
 
@@ -223,18 +225,31 @@ def test_a_slot_waits_while_a_token_is_checked(tmp_path, monkeypatch):
         found.closed()
 
 
-def test_a_process_that_is_killed_refuses_its_batch_and_no_other(tmp_path):
-    """Large bodies are decoded elsewhere; if that process ends, its sender is told, and may send again."""
+def test_a_batch_that_ends_its_process_refuses_no_other(tmp_path, monkeypatch):
+    """Batches that were in the same pool are decoded once more, each alone; whoever sent the one to blame is told."""
     with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
         rows = [(f"user {number}", 1.0, "home") for number in range(5000)]
         assert found.send(rows, 0).json() == {"kept": True, "slot": FIRST}
         for process in list(found.service._decoders._pool._processes):
             os.kill(process, signal.SIGKILL)
-        refused = found.send(rows, 1)
-        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert found.send(rows, 1).json() == {"kept": True, "slot": FIRST}
-        assert int(found.service.store.events("visits", FIRST).counts.sum()) == 10_000
+        monkeypatch.setattr("dpi.service._decoding.read_batch", end_by_poison)
+        poison = [("poison", 1.0, "home"), *rows]
+        with ThreadPoolExecutor(2) as senders:
+            bad = senders.submit(found.send, poison, 2, producer="other")
+            good = [found.send(rows, number).json() for number in range(2, 5)]
+            refused = bad.result()
+        assert good == [{"kept": True, "slot": FIRST}] * 3
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert int(found.service.store.events("visits", FIRST).counts.sum()) == 25_000
         found.set(10)
+
+
+def end_by_poison(body, *given):
+    """Read a batch, or end the process that does."""
+    if b"poison" in body:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return read_batch(body, *given)
 
 
 def test_an_error_of_another_process_tells_nothing(tmp_path, monkeypatch, logged):

@@ -5,7 +5,8 @@ other thread. A large body that is decoded here holds the interpreter for a tent
 in one batch would decide when the head of another one is noted. A process shares nothing but the processor's cores, and
 gives way to this one there. Arrow that is not packed needs no decoding: its columns lie in the body.
 
-A process that was killed breaks the pool: its batches are refused, with an error, and the pool is made anew.
+A process that was killed breaks the pool, with all batches that are in it. Each is decoded once more, in a process of
+its own: only one that ends that process too is refused, with an error. So no batch refuses another.
 
 Sees events; keeps none.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from threading import Lock
 
 from dpi.domain import Domain
@@ -55,21 +57,30 @@ class Decoders:
         parts = parts_of(domain)
         if len(body) < LARGE or (kind == ARROW and not packing):
             return read_batch(body, kind, unit, parts, packing, limit)
+        work = partial(read_batch, body, kind, unit, parts, packing, limit)
         pool = self._find_pool()
         try:
-            return pool.submit(read_batch, body, kind, unit, parts, packing, limit).result()
+            return pool.submit(work).result()
         except BrokenProcessPool:
-            with self._turn:
-                if self._pool is pool:
-                    self._pool = None
-            pool.shutdown(wait=False)
-            raise Problem(503, BUSY, retry=1) from None
+            self._leave(pool)
+        with start_pool(1, __name__, gives_way=True) as alone:
+            try:
+                return alone.submit(work).result()
+            except BrokenProcessPool:
+                raise Problem(503, BUSY, retry=1) from None
 
     def _find_pool(self) -> ProcessPoolExecutor:
         with self._turn:
             if self._pool is None:
                 self._pool = start_pool(PROCESSES, __name__, gives_way=True)
             return self._pool
+
+    def _leave(self, pool: ProcessPoolExecutor) -> None:
+        """Have a new pool made for the next batch."""
+        with self._turn:
+            if self._pool is pool:
+                self._pool = None
+        pool.shutdown(wait=False)
 
     def stop(self) -> None:
         """Finish what was begun, and let go of threads and processes."""
