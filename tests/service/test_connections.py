@@ -1,11 +1,14 @@
 """Connections by hand: those that say nothing, too little, too slowly or too much are left, and others are served."""
 
+import asyncio
 import socket
 import threading
 import time
 from contextlib import ExitStack
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from dpi.service import _connections as connections
 from serving import read_answer, running
@@ -236,3 +239,32 @@ def test_an_upgrade_is_no_way_in(found):
         connection.sendall(ASK + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")  # fmt: skip
         assert ended(connection).startswith(b"HTTP/1.1 200")
+
+
+class Silent:
+    """The transport of a connection that says nothing; aborted, it is lost a little later."""
+
+    aborted = False
+
+    def abort(self):
+        """Be lost soon."""
+        self.aborted = True
+
+    def get_extra_info(self, name, default=None):
+        """Tell nothing."""
+        return default
+
+
+def test_connections_that_come_at_once_each_take_the_place_of_another_one():
+    """Of seven, with room for three, the first four are closed, before the loop has noted that any is lost."""
+
+    async def come():
+        connection = connections.make_connection_class(3, 60.0, lambda: None)
+        config, state = uvicorn.Config(lambda *_: None), ServerState()
+        config.load()
+        made = [Silent() for _ in range(7)]
+        for transport in made:
+            connection(config, state, {}).connection_made(transport)
+        return [transport.aborted for transport in made]
+
+    assert asyncio.run(come()) == [True] * 4 + [False] * 3
