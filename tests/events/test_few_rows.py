@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from dpi.domain import Categories
 from dpi.events import columns
-from dpi.events.identity import LONGEST, digests, users
+from dpi.events.columns import LONGEST
+from dpi.events.identity import digests, users
 
 TEXTS = st.sampled_from(
     ["a", "b", "7", "7.0", "7.00", "1e+1", "10", "-0", "0", "007", "x" * 40, "", "é", "\ud800", "a\n"]

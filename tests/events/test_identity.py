@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import OptionError
+from dpi.events.columns import LONGEST
 from dpi.events.identity import (
     EXACT,
-    LONGEST,
     NFC_STRIP,
     by_first_half,
     digests,

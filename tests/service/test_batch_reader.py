@@ -375,6 +375,13 @@ def many_columns(cell, user=b""):
     )
 
 
+def shared(column, letter, rows=ROWS):
+    """Rows that share one text of megabytes in a column."""
+    text, plain = pa.array([letter * (4 << 20)]), {"user": "ada", "time": "1970-01-01", "value": "a"}
+    columns = {name: pa.array([cell] * rows) for name, cell in plain.items()}
+    return arrow(columns | {column: pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), text)})
+
+
 COSTLY = {
     "lines of nothing": (ingest.LINES, many_lines(b"{}\n")),
     "empty lines": (ingest.LINES, many_lines(b"\n")),
@@ -398,8 +405,23 @@ COSTLY = {
         ingest.COLUMNS,
         b'{"user":[' + b"[" * (MOST_BYTES // 2) + b"]" * (MOST_BYTES // 2) + b'],"time":[1],"value":[1]}',
     ),
+    "a long text that all rows share, in ids": (ingest.ARROW, shared("user", "x")),
+    "a long text that all rows share, in times": (ingest.ARROW, shared("time", " ")),
+    "a long text that all rows share, in values": (ingest.ARROW, shared("value", "é")),
     "truth in Arrow": (ingest.ARROW, arrow(dict.fromkeys(ingest.NAMES, pa.array([True] * ROWS)))),
 }
+
+
+@pytest.mark.parametrize("column", ingest.NAMES)
+def test_a_text_that_rows_share_is_not_copied_for_each(column):
+    """A few hundred rows of one text of megabytes take no more than the body; each row's text is missing."""
+    body = shared(column, "x", rows=500)
+    tracemalloc.start()
+    try:
+        assert [row[2] for row in kept(body, ingest.ARROW, unit=None)] == ([3] if column == "value" else [])
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(body)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("kind", COSTLY)

@@ -8,15 +8,21 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import httpx
+import pytest
 
+import dpi
 from dpi.service import _body
-from dpi.service._batch_reader import read_batch
+from dpi.service._arrivals import NOTED
+from dpi.service._batch_reader import COLUMNS, read_batch
+from dpi.service._decoding import Decoders
 from dpi.service.tokens import Caller
-from serving import FIRST, MOMENT, SECOND, read_answer, running
+from dpi.stream.marks import system_clock
+from serving import FIRST, MOMENT, SECOND, read_answer, running, settings
 
 
 def raw(found, head, body=b"", token=None):
@@ -50,6 +56,90 @@ def test_a_body_that_does_not_come_is_left_and_holds_up_nobody(tmp_path):
             answer = each.recv(1000)
             assert answer.startswith(b"HTTP/1.1 408")
             each.close()
+
+
+@contextmanager
+def held(found, seconds):
+    """Keep the thread that moves bytes from doing so."""
+    begun = threading.Event()
+
+    def hold():
+        begun.set()
+        time.sleep(seconds)
+
+    found.service.receipts._loop.call_soon_threadsafe(hold)
+    assert begun.wait(10)
+    yield
+
+
+@pytest.mark.skipif(NOTED is None, reason="only Linux tells when bytes came")
+def test_a_batch_is_of_the_slot_in_which_the_kernel_got_it_however_late_it_is_read(tmp_path):
+    """The clock passes the end of a slot while nothing is read; what had come before is in that slot."""
+    begin = datetime.now(UTC).replace(microsecond=0)
+    with running(tmp_path, settings(slot="3s", begin=begin.isoformat(), origin=begin.isoformat()), clock=system_clock,
+                 delay="1s") as found:  # fmt: skip
+        slots = found.service.closing.streams["visits"].slots
+        found.client("curator").get("/v1/streams")  # its connection is there
+        number = slots.first_open(system_clock()) + 1
+        time.sleep(max(0.0, slots.begin(number) / 1e6 + 1 - time.time()))
+        body = json.dumps({"user": ["ada"], "time": [slots.begin(number)], "value": ["home"]}).encode()
+        kind = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        with held(found, 4):  # to a second after its end
+            made = raw(found, f"{POST}&unit=us", kind + body)
+            assert system_clock() < slots.closing(number)
+            assert read_answer(made) == (200, {"kept": True, "slot": number})
+        made.close()
+
+
+def test_a_body_that_came_in_time_is_taken_by_a_loop_that_is_late(tmp_path, monkeypatch):
+    """Its bytes wait to be read when its time is over: they are read first."""
+    monkeypatch.setattr(_body, "GRACE", 0.5)
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        made = raw(found, POST, HEAD)
+        found.taken(1)
+        with held(found, 1.5):
+            made.sendall(b"{" + b" " * 98 + b"}")
+            assert read_answer(made)[0] == 422  # it was heard to its end, and is no batch
+        made.close()
+
+
+def test_options_change_when_what_was_read_by_the_old_ones_is_stored(tmp_path):
+    """A change waits for a batch that is on its way, so that its bins are recoded with all others."""
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        stream = found.service.closing.streams["visits"]
+        other = settings(domain=dpi.Categories(["search", "home"]))
+        with found.service.admissions.use("visits"):
+            changed = found.service.declare(other, change="2026-01-01T00:00:10")
+            time.sleep(0.3)
+            assert not changed.done()
+            assert found.service.closing.streams["visits"] is stream
+        changed.result(30)
+        assert found.send([("ada", 6.0, "home")], 0).json() == {"kept": True, "slot": FIRST}
+
+
+def test_packed_bodies_are_read_by_another_process(tmp_path):
+    """A small one may unpack to a large one: the interpreter of the thread that moves bytes is not held by it."""
+    columns = {"user": ["ada"], "time": [MOMENT], "value": ["home"]}
+    decoders = Decoders()
+    try:
+        for packing in ("", "gzip"):
+            body = json.dumps(columns).encode()
+            events = decoders.read(
+                gzip.compress(body) if packing else body, COLUMNS, "us", dpi.Categories(["home"]), packing, 1 << 20
+            )
+            assert len(events.users) == 1
+            assert (decoders._pool is None) == (packing == "")
+    finally:
+        decoders.stop()
+
+
+def test_places_of_a_broker_are_no_producers(tmp_path):
+    """A batch of such a name would have the reader pass over messages."""
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        found.service.closing.feeding["visits"] = SimpleNamespace(settled=lambda _: True, stop=lambda: None)
+        rows = [("ada", 1.0, "home")]
+        assert found.send(rows, 0, "kafka:visits 0 0").status_code == 422
+        assert found.send(rows, 0, "gate").json() == {"kept": True, "slot": FIRST}
 
 
 def test_a_body_keeps_up_a_lowest_rate(tmp_path, monkeypatch):

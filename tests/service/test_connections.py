@@ -4,13 +4,15 @@ import asyncio
 import socket
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
 from dpi.service import _connections as connections
+from dpi.service._arrivals import Arrivals
+from service.receivers import until
 from serving import read_answer, running
 
 ASK = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n"
@@ -190,7 +192,29 @@ def test_who_has_no_token_holds_no_slot(found, token):
     with connect(found) as connection:
         connection.sendall(f"{HEAD}Authorization: Bearer {token}\r\nContent-Length: 1000\r\n\r\n".encode())
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 401")
-        assert found.service.receipts.settled("visits", 1 << 62)
+        assert until(lambda: not found.service.receipts._open)
+
+
+@pytest.mark.parametrize("address", ["http://x:999999/events", "http://[/events", "http://events", "/event%73"])
+def test_an_address_that_is_none_holds_no_slot(found, address):
+    """It is refused before it is a request, so nothing could settle what was noted of it."""
+    with connect(found) as connection:
+        head = HEAD.replace("/v1/streams/visits/events?producer=p&sequence=0", address)
+        assert address in head
+        connection.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode())
+        assert connection.recv(1 << 16)
+        assert until(lambda: not found.service.receipts._open)
+
+
+def test_what_follows_a_body_has_a_limit(found):
+    """Trailers are nothing that is asked for: they are not held, and a connection that goes on with them ends."""
+    with connect(found) as connection, suppress(OSError):
+        connection.sendall(ASK.replace(b"Host", b"Transfer-Encoding: chunked\r\nHost") + b"\r\n0\r\n")
+        sent = 0
+        while sent < 1 << 26:
+            connection.sendall(b"x: y\r\n" * 10_000)
+            sent += 60_000
+    assert sent < 1 << 25
 
 
 def test_who_does_not_read_holds_no_slot(tmp_path):
@@ -203,10 +227,7 @@ def test_who_does_not_read_holds_no_slot(tmp_path):
             connection.sendall(b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
             time.sleep(0.05)
         connection.sendall(f"{HEAD}Content-Length: 10\r\n\r\n".encode())
-        deadline = time.monotonic() + 5
-        while not found.service.receipts.settled("visits", 1 << 62):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        assert until(lambda: not found.service.receipts._open)
 
 
 def test_requests_that_come_at_once_are_answered_one_after_the_other(found):
@@ -259,7 +280,7 @@ def test_connections_that_come_at_once_each_take_the_place_of_another_one():
     """Of seven, with room for three, the first four are closed, before the loop has noted that any is lost."""
 
     async def come():
-        connection = connections.make_connection_class(3, 60.0, lambda: None)
+        connection = connections.make_connection_class(3, 60.0, lambda _: None, Arrivals(3))
         config, state = uvicorn.Config(lambda *_: None), ServerState()
         config.load()
         made = [Silent() for _ in range(7)]
@@ -268,3 +289,18 @@ def test_connections_that_come_at_once_each_take_the_place_of_another_one():
         return [transport.aborted for transport in made]
 
     assert asyncio.run(come()) == [True] * 4 + [False] * 3
+
+
+def test_connections_that_are_not_yet_made_have_a_limit():
+    """In a handshake of TLS nobody counts a connection but who accepted it: the oldest ones end."""
+    listening, *others = Arrivals(2).listen("127.0.0.1", 0)
+    listening.listen()
+    with ExitStack() as stack:
+        made = [stack.enter_context(socket.create_connection(listening.getsockname(), timeout=5)) for _ in range(5)]
+        accepted = [stack.enter_context(listening.accept()[0]) for _ in range(5)]
+        assert [connection.recv(1) for connection in made[:3]] == [b""] * 3
+        for connection, other in zip(made[3:], accepted[3:], strict=True):
+            other.sendall(b"x")
+            assert connection.recv(1) == b"x"
+    for each in (listening, *others):
+        each.close()

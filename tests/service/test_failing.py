@@ -71,6 +71,31 @@ def test_one_that_fails_holds_back_no_other(tmp_path, failing, caplog):
         assert 'dpi_failing{stream="visits"} 0.0' in curator.get("/v1/metrics").text
 
 
+class Panic(BaseException):
+    """What polars raises when it panics: no `Exception`."""
+
+
+def test_a_panic_ends_no_thread(tmp_path, monkeypatch):
+    """A stream whose slot makes a library panic fails like any other, and goes on when it is mended."""
+    from dpi.stream.driver import Driver
+
+    close, broken = Driver.close, [True]
+
+    def panics(self, number, rows):
+        if self.newest.name == "visits" and broken:
+            raise Panic
+        return close(self, number, rows)
+
+    monkeypatch.setattr(Driver, "close", panics)
+    with running(tmp_path, settings(quota="0.25"), OTHER) as found:
+        found.clock.now = MOMENT + 10 * SECOND
+        wait(lambda: found.service.store.reached("other"))
+        wait(lambda: found.service.closing.failing == {"visits": "Panic"})
+        broken.clear()
+        found.closed()
+        assert found.service.store.reached("visits")[0] == FIRST
+
+
 def test_streams_of_the_same_accounts_keep_their_order(tmp_path, failing):
     """What one takes the other cannot: a later slot waits, until the earlier is closed or its stream is stopped."""
     with running(tmp_path, settings(), settings(name="other"), settings(name="apart", separate=True)) as found:

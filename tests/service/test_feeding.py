@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -71,7 +72,12 @@ def test_an_event_that_comes_after_the_mark_of_its_slot_is_late(tmp_path: Path) 
     assert slots is not None
     path.touch()
     feeding = Feeding(
-        "visits", dpi.read(path), store, lambda: stream.driver.admission(slots), lambda: now[0], lambda: None
+        "visits",
+        dpi.read(path),
+        store,
+        lambda: nullcontext(stream.driver.admission(slots)),
+        lambda: now[0],
+        lambda: None,
     )
     feeding.start()
     for second, users in enumerate(["ada", "bob", "eve"]):

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from dpi.domain._domain import OUTSIDE, Domain
 from dpi.errors import OptionError
-from dpi.events.columns import canonical, few_texts, whole
+from dpi.events.columns import LONGEST, bounded, canonical, few_texts, whole
 from dpi.exact.integers import Integers
 
 if TYPE_CHECKING:
@@ -121,6 +121,11 @@ class Categories(Domain):
         return keys[order], np.array([texts[text] for text in plain], dtype=np.int64)[order]
 
     @cached_property
+    def _most(self) -> int:
+        """Bytes of a text that may be a category."""
+        return max(LONGEST, int(cast("int", self._lookup["value"].str.len_bytes().max() or 0)))
+
+    @cached_property
     def _listing(self) -> pl.DataType:
         """The same as a type of texts, for many."""
         import polars as pl
@@ -161,7 +166,7 @@ class Categories(Domain):
     def _encode(self, column: object) -> Integers:
         import polars as pl
 
-        texts = canonical(column, "value", exact=False)
+        texts = bounded(canonical(column, "value", exact=False), self._most)
         if texts.dtype == pl.Int64:
             return self._encode_integers(texts)
         codes = self._listed(texts)

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from dpi.display.card import card, table
 from dpi.display.markup import Html
 from dpi.errors import OptionError, SchemaError
-from dpi.events.columns import canonical, numbers, whole
-from dpi.events.identity import check_key, digests, short
+from dpi.events.columns import canonical, numbers, short, whole
+from dpi.events.identity import check_key, digests
 from dpi.exact.integers import Integers
 
 OUTSIDE = -1

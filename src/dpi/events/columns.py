@@ -247,6 +247,7 @@ def numbers(column: object, name: str) -> npt.NDArray[np.float64]:
         plain = pl.Series([_digits(row) for row in plain], dtype=pl.String)
     if plain.dtype.is_temporal():
         raise SchemaError(f"`{name}` must hold numbers. Got a column of {plain.dtype}.")
+    plain = bounded(plain, LONGEST_NUMBER)
     floats = plain.cast(pl.Float64, strict=False)
     if plain.dtype == pl.String and floats.has_nulls():
         for word, number in (("true", 1.0), ("false", 0.0)):
@@ -310,6 +311,37 @@ def handful(column: pl.Series) -> list[str] | None:
     (['a', 'b'], None)
     """
     return column.to_list() if column.len() <= HANDFUL else None
+
+
+LONGEST = 1024
+"""Bytes of a text that is an id or a value; a longer one is missing, by itself."""
+LONGEST_NUMBER = 1 << 13
+"""Bytes of a text that is a number: more than the 4,300 digits that Python writes."""
+
+
+def bounded(texts: pl.Series, most: int = LONGEST) -> pl.Series:
+    """Return a column in which a text, or bytes, of more than so many bytes is missing: no user's row costs more.
+
+    Many rows can share one text. So no text is looked at, or copied, before its length is known.
+    """
+    import polars as pl
+
+    if texts.dtype not in (pl.String, pl.Binary):
+        return texts
+    size = texts.str.len_bytes() if texts.dtype == pl.String else texts.bin.size()
+    wrong = (size > most).fill_null(False)
+    return texts.set(wrong, None) if wrong.any() else texts
+
+
+def short(texts: pl.Series) -> pl.Series:
+    """Return a column in which an empty text, and one of more than `LONGEST` bytes, is missing."""
+    import polars as pl
+
+    texts = bounded(texts)
+    if texts.dtype != pl.String:
+        return texts
+    empty = (texts == "").fill_null(False)
+    return texts.set(empty, None) if empty.any() else texts
 
 
 class Table:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.errors import OptionError
-from dpi.events.columns import canonical, handful, whole
+from dpi.events.columns import canonical, handful, short, whole
 from dpi.exact.integers import Integers
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ Digests = npt.NDArray[np.uint64]
 """Shape (n, 2): 128 bits a row."""
 
 KEY_BYTES = 32
-LONGEST = 1024
-"""An id of more bytes is a bad row: it is dropped by itself."""
-
 EXACT, NFC_STRIP = "exact", "nfc-strip"
 IDS = (EXACT, NFC_STRIP)
 """How texts of ids are compared: byte for byte, or as `normalise` makes them."""
@@ -79,7 +76,7 @@ def normalise(texts: pl.Series) -> pl.Series:
     """Return texts in Unicode's form NFC, without white space at either end; missing where nobody can tell that form.
 
     So one person has one account, whether a keyboard, a file system or a form wrote "é" as one character or as two, or
-    left a space behind it. Each text is judged by itself, and costs at most `LONGEST` bytes of work (`short`).
+    left a space behind it. Each text is judged by itself, and costs at most `columns.LONGEST` bytes of work (`short`).
 
     **Why it is the same for ever.** Unicode never changes NFC of a text all of whose characters are assigned. Of a text
     with a character that this Python does not know, another Python may know better: it is missing, as a bad row. To
@@ -149,20 +146,6 @@ def _name(texts: pl.Series, key: bytes, ids: str) -> tuple[Digests, npt.NDArray[
 
 class _OddTextError(Exception):
     """A text may be another one when it is normalised."""
-
-
-def short(texts: pl.Series) -> pl.Series:
-    """The texts, missing where one is empty or longer than `LONGEST`: no user's row costs more than that."""
-    import polars as pl
-
-    if texts.dtype != pl.String:
-        return texts
-    rows = handful(texts)
-    if rows is not None and all(text is None or 0 < len(text) <= LONGEST // 4 for text in rows):
-        return texts  # a character has four bytes at most
-    size = texts.str.len_bytes()
-    wrong = ((size == 0) | (size > LONGEST)).fill_null(False)
-    return texts.set(wrong, None) if wrong.any() else texts
 
 
 def digests(ids: pl.Series | Integers, key: bytes, rule: str = EXACT) -> Digests:

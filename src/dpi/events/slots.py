@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dpi.errors import ClockError, OptionError, SchemaError
 from dpi.events import _iso as iso
 from dpi.events._calendar import UNITS, Calendar
-from dpi.events.columns import numbers, read, times
+from dpi.events.columns import bounded, numbers, read, times
 from dpi.exact.integers import Integers
 from dpi.exact.silence import silence
 from dpi.options import Option
@@ -210,7 +210,7 @@ class Slots(Option):
         """Texts of every form that is known."""
         import polars as pl
 
-        text = column.str.strip_chars().str.replace("T", " ", literal=True).str.replace(r"Z$", "+00:00")
+        text = bounded(column).str.strip_chars().str.replace("T", " ", literal=True).str.replace(r"Z$", "+00:00")
         text = text.str.replace(r"^(\d{4}-\d{2}-\d{2})$", "$1 00:00:00")
         text = text.str.replace(r"^(\d{4}-\d{2}-\d{2} \d{2}:\d{2})($|[+-])", "$1:00$2")
         aware = text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f%:z", time_unit="us", time_zone="UTC", strict=False)

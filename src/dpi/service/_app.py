@@ -58,12 +58,14 @@ def make_application(service: Service) -> Outside:
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
         app.state.news = News(service.publication)
+        service.receipts.look_by(asyncio.get_running_loop())
         service.start()
         try:
             yield
         finally:
             service.leave()
             await run_in_threadpool(service.stop)
+            service.receipts.look_by(None)
 
     async def refuse(request: Request, error: Exception) -> Response:
         return Problem(error.status_code if isinstance(error, HTTPException) else 500, _NOTHING).response()
@@ -126,7 +128,8 @@ async def _authorise(service: Service, endpoint: Endpoint, request: Request) -> 
     kind, _, text = request.headers.get("authorization", "").partition(" ")
     token, caller = text.strip() if kind.lower() == "bearer" else "", None
     if service.issued is not None and token and not token.startswith(PREFIX):
-        caller = await run_in_threadpool(service.issued.check, token)  # which may ask the issuer for keys
+        loop = asyncio.get_running_loop()  # the issuer may be asked for keys
+        caller = await loop.run_in_executor(service.checkers, service.issued.check, token)
     elif (entry := service.tokens.check(token)) is not None:
         caller = Caller(entry.id, frozenset({entry.role}))
     if caller is None:

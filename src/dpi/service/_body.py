@@ -1,7 +1,7 @@
 """Bodies of requests, taken as they come: in memory while there is room, else in encrypted files without a name.
 
-Nothing that is done with other requests holds up the bytes of a body: they wait for no place, no decoder and no store.
-So the moment of a last byte is its sender's alone. Bodies share `MEMORY` bytes; one that finds no room there goes to a
+No body waits for another request: for no place, no decoder and no store. The moment of its last byte is the kernel's
+(`dpi.service._arrivals`). Bodies share `MEMORY` bytes; one that finds no room there goes to a
 file of its own, with a key of its own that lives in memory: what a kill leaves on the disk is ciphertext. How many
 bodies there are at a time is limited by their number (`dpi.service._places`), so the disk is bounded by that number
 times the size of a body.
@@ -24,6 +24,7 @@ from threading import Lock
 from typing import Any
 
 from dpi.service._problems import Problem
+from dpi.service._receipts import ROUNDS
 
 MEMORY = 1 << 28
 """Bytes of all bodies that are held in memory."""
@@ -128,9 +129,7 @@ async def receive_body(parts: AsyncIterator[bytes], room: Room, limit: int, pati
     began = loop.time()
     try:
         while True:
-            allowed = min(patience, GRACE + body.size / RATE)
-            async with asyncio.timeout_at(began + allowed):
-                part = await anext(parts, None)
+            part = await _next_part(parts, began + min(patience, GRACE + body.size / RATE))
             if part is None:
                 return body
             if body.size + len(part) > limit:
@@ -143,6 +142,25 @@ async def receive_body(parts: AsyncIterator[bytes], room: Room, limit: int, pati
         if isinstance(error, OSError):  # no room on the disk
             raise Problem(503, "there is no room for the body: come again.", retry=1) from None
         raise
+
+
+async def _next_part(parts: AsyncIterator[bytes], deadline: float) -> bytes | None:
+    """Return the next part, or None at the end; raise if it has not come by a time of the loop.
+
+    A loop that was kept busy notices the time before it has read what came meanwhile: that is read first.
+    """
+    coming = asyncio.ensure_future(anext(parts, None))
+    try:
+        await asyncio.wait({coming}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+        for _ in range(ROUNDS):
+            if coming.done():
+                break
+            await asyncio.sleep(0)
+        if not coming.done():
+            raise TimeoutError
+        return coming.result()
+    finally:
+        coming.cancel()
 
 
 def too_large(limit: int) -> Problem:

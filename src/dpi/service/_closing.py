@@ -122,7 +122,7 @@ class Closing(threading.Thread):
             if not stream.stopped and self._again.get(name, moment) <= moment:
                 try:
                     found[name] = stream.upcoming[0]
-                except Exception as error:
+                except BaseException as error:  # a panic of polars is no `Exception`
                     self._fail(name, error)
         return found
 
@@ -146,7 +146,7 @@ class Closing(threading.Thread):
             seen = self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
             if release.slot % THINNING == 0:
                 self._thin()
-        except Exception as error:  # the store's, or a fault
+        except BaseException as error:  # the store's, a fault, or a panic of polars
             self._fail(stream.name, error)
             return False
         metrics, seconds = self._metrics, time.perf_counter() - began  # for the operator, and nobody else
@@ -159,7 +159,7 @@ class Closing(threading.Thread):
         self._mend(stream.name)
         return True
 
-    def _fail(self, name: str, error: Exception) -> None:
+    def _fail(self, name: str, error: BaseException) -> None:
         if name not in self.failing:
             logs.failed("a slot cannot be closed", error, stream=name)
         self._metrics.failures.labels(type(error).__name__).inc()

@@ -18,20 +18,25 @@ from typing import Any
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dpi.service._arrivals import Arrivals
 from dpi.service._receipts import Receipt
 
 HEADERS = 10.0
 """Seconds until the headers of a request are there, from the beginning of the connection or the last answer."""
 IDLE = 5  # seconds that a connection may say nothing after an answer
 LARGEST_HEADERS = 1 << 16  # bytes
+LARGEST_CHUNK = 16
+"""Bytes that a chunk of a body may have beside it: its length and the ends of two lines."""
 LEAVE = "leave"
 """Where a request's state has what ends its connection at once: closing alone would wait for what is not read."""
 RECEIPT = "receipt"
 """Where a request's state has the receipt of its batch, until that is handed on."""
+ENDED = "ended"
+"""Where a request's state has when its last byte came, if the kernel says."""
 PIPELINED = "pipelined"
 """Where a request's state says that it came before the answer to another one of its connection. A batch that comes so
 is refused: its turn comes when that answer is given, and until then slots would wait for whoever has no token."""
-BATCHES = b"/events"  # how the addresses end that take batches
+BATCHES = "/events"  # how the addresses end that take batches
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -42,10 +47,12 @@ def settle(scope: Scope) -> None:
         receipt.settle()
 
 
-def make_connection_class(most: int, seconds: float, arrive: Callable[[], Receipt | None]) -> type[HttpToolsProtocol]:
+def make_connection_class(
+    most: int, seconds: float, arrive: Callable[[int | None], Receipt | None], arrivals: Arrivals
+) -> type[HttpToolsProtocol]:
     """Return the class of a server's connections: at most so many, each with so many seconds to say what it wants.
 
-    A request that may hold a batch gets a receipt by `arrive` when its head is there.
+    A request that may hold a batch gets a receipt by `arrive` when its head is there; `arrivals` has its moment.
     """
     waiting: dict[HttpToolsProtocol, None] = {}  # those that have not said what they want, the longest first
 
@@ -54,9 +61,13 @@ def make_connection_class(most: int, seconds: float, arrive: Callable[[], Receip
             super().__init__(*given, **named)
             self._late: asyncio.TimerHandle | None = None
             self._headers_size: int | None = None
+            self._beside = 0  # bytes after the head that are no body, less those that bodies may have
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            accepted = transport.get_extra_info("socket")
+            if accepted is not None:
+                arrivals.forget(accepted.fileno())
             if len(self.connections) > most:
                 if waiting:
                     oldest = next(iter(waiting))
@@ -78,6 +89,20 @@ def make_connection_class(most: int, seconds: float, arrive: Callable[[], Receip
                 self._headers_size += len(data)
                 if self._headers_size > LARGEST_HEADERS and not self.transport.is_closing():
                     self.send_400_response("Invalid HTTP request received.")
+            else:
+                self._beside += len(data)
+                if self._beside > LARGEST_HEADERS:
+                    self.transport.abort()
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            """Take a header; those that follow a body say nothing that is asked for."""
+            if self._headers_size is not None:
+                super().on_header(name, value)
+
+        def on_body(self, body: bytes) -> None:
+            """Take a part of a body, with what may stand beside it: each byte can be a chunk of its own."""
+            self._beside -= (1 + LARGEST_CHUNK) * len(body)
+            super().on_body(body)
 
         def on_message_begin(self) -> None:
             self._headers_size = 0
@@ -86,17 +111,23 @@ def make_connection_class(most: int, seconds: float, arrive: Callable[[], Receip
 
         def on_headers_complete(self) -> None:
             """It is known what is wanted; it is answered from now on."""
-            self._headers_size = None
+            self._headers_size, self._beside = None, 0
             self._go_on()
-            if self.parser.get_method() == b"POST" and self.url.partition(b"?")[0].endswith(BATCHES):
-                self._note_batch()
-            super().on_headers_complete()
+            waits = self.cycle is not None and not self.cycle.response_complete
+            super().on_headers_complete()  # which refuses an address that is none: nothing is noted of it
+            if self.scope["method"] == "POST" and self.scope.get("path", "").endswith(BATCHES):
+                self._note_batch(waits)
 
-        def _note_batch(self) -> None:
-            if self.cycle is not None and not self.cycle.response_complete:
+        def _note_batch(self, waits: bool) -> None:
+            if waits:
                 self.scope["state"][PIPELINED] = True
-            elif (receipt := arrive()) is not None:
+            elif (receipt := arrive(arrivals.first)) is not None:
                 self.scope["state"][RECEIPT] = receipt
+
+        def on_message_complete(self) -> None:
+            """Its last byte is there."""
+            self.scope["state"][ENDED] = arrivals.last
+            super().on_message_complete()
 
         def on_response_complete(self) -> None:
             """It was answered: wait for the next one, if it is not there yet."""

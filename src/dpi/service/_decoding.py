@@ -3,7 +3,8 @@
 The thread that moves bytes notes when batches arrive (`dpi.service._receipts`), and shares the interpreter with every
 other thread. A large body that is decoded here holds the interpreter for a tenth of a second at a time, so that what is
 in one batch would decide when the head of another one is noted. A process shares nothing but the processor's cores, and
-gives way to this one there. Arrow that is not packed needs no decoding: its columns lie in the body.
+gives way to this one there. Arrow that is not packed needs no decoding: its columns lie in the body. What a packed body
+unpacks to is not known before, so it is always decoded there.
 
 A process that was killed breaks the pool, with all batches that are in it. Each is decoded once more, in a process of
 its own: only one that ends that process too is refused, with an error. So no batch refuses another.
@@ -55,7 +56,7 @@ class Decoders:
     def read(self, body: bytes, kind: str, unit: str | None, domain: Domain, packing: str, limit: int) -> Events:
         """Return the columns of a batch, as `read_batch` does."""
         parts = parts_of(domain)
-        if len(body) < LARGE or (kind == ARROW and not packing):
+        if not packing and (len(body) < LARGE or kind == ARROW):
             return read_batch(body, kind, unit, parts, packing, limit)
         work = partial(read_batch, body, kind, unit, parts, packing, limit)
         pool = self._find_pool()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import chain
 from logging import WARNING
 
@@ -37,7 +38,7 @@ class Feeding(threading.Thread):
         stream: str,
         events: FollowedEvents,
         store: Store,
-        admission: Callable[[], Admission],
+        admission: Callable[[], AbstractContextManager[Admission]],
         clock: Clock,
         heard: Callable[[], None],
     ) -> None:
@@ -65,7 +66,7 @@ class Feeding(threading.Thread):
         while not self._leaving.is_set():
             try:
                 self._follow()
-            except Exception as error:
+            except BaseException as error:  # a panic of polars is no `Exception`
                 logs.failed("a broker cannot be read", error, stream=self._stream)
                 self._leaving.wait(AGAIN)
 
@@ -73,7 +74,8 @@ class Feeding(threading.Thread):
         journal = Journal(self._store, self._stream)
         known = newest_reaches(mark for _, mark in journal.kept)
         inputs = self._events.live(lambda producer: self._store.sequence(self._stream, producer), known)
-        slots = self._admission().slots
+        with self._admission() as admission:
+            slots = admission.slots
         timer = Timer(slots, inputs, journal, stop=self._leaving, clock=self._clock, held=self._wait)
         before: Mark | None = None
         try:
@@ -101,11 +103,12 @@ class Feeding(threading.Thread):
         self._waits = True
 
     def _keep(self, block: Block, before: Mark | None, mark: Mark) -> None:
-        events, admission = self._events, self._admission()
-        window = mark.window(before, admission.slots, admission.first)
-        window = events.narrow(window, block.events, admission.slots, mark.until)
-        kept = admission.keep(events.events(block.events), window)
-        with self.turn:
-            if not self._leaving.is_set():
-                self._store.append_all([Arrival(self._stream, kept, block.producer, block.sequence)])
+        events = self._events
+        with self._admission() as admission:
+            window = mark.window(before, admission.slots, admission.first)
+            window = events.narrow(window, block.events, admission.slots, mark.until)
+            kept = admission.keep(events.events(block.events), window)
+            with self.turn:
+                if not self._leaving.is_set():
+                    self._store.append_all([Arrival(self._stream, kept, block.producer, block.sequence)])
         self._heard()

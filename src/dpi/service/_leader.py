@@ -94,9 +94,9 @@ class Replica:
         if self._service is not None:
             self._service.leave()
 
-    def arrive(self) -> Receipt | None:
-        """Return the receipt of a batch whose head is there now, if this process leads."""
-        return None if self._service is None else self._service.arrive()
+    def arrive(self, arrived: int | None) -> Receipt | None:
+        """Return the receipt of a batch whose head is read now, if this process leads."""
+        return None if self._service is None else self._service.arrive(arrived)
 
     async def _run(self, stopping: asyncio.Event) -> None:
         waits = False

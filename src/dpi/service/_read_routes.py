@@ -264,7 +264,7 @@ def get_follow(call: Call) -> Response:
     since = None if said is None else api.read_whole(said)
     if said is not None and since is None:
         raise Problem(422, "`Last-Event-ID` and `since` must be the number of a slot.")
-    admission = service.admissions[name]
+    admission = service.admissions.find(name)
     if since is None:
         since = service.publication.upto(name)
     with call.releases() as releases:

@@ -2,11 +2,12 @@
 
 A batch has two moments. Its **head** decides which slots are open for it: those that had not closed when the head of
 its request arrived. Its **last byte** decides what is from the future: a time after the first closing time that follows
-the last byte. Both are read off the clock by the thread that moves bytes, as they arrive: before it is known who sends,
-and before anything is decoded, queued or stored. Moments never go back, also where the system's clock does.
+the last byte. Both are the kernel's where it tells them (`dpi.service._arrivals`), else those of the read: before it is
+known who sends, and before anything is decoded, queued or stored.
 
-A slot that closes at a moment waits until every batch of its stream whose head arrived before that moment is durable,
-or was refused with an error; from then on no head gets an earlier moment. While a request is not yet understood, all
+A slot that closes at a moment waits until all bytes that came before it are read: until the thread that moves bytes has
+gone round once more. Then it waits until every batch of its stream whose head arrived before that moment is durable, or
+was refused with an error; from then on no head gets an earlier moment. While a request is not yet understood, all
 streams wait for it: as long as it takes to check a token.
 
 **Guarantee.** Whether an event counts follows from its own time and from the two moments of its batch. *Why:* a slot is
@@ -15,9 +16,10 @@ whole, or its sender was told otherwise, however long that took; and a batch who
 slots alone (`dpi.events.slots.Window`). How much others have sent decides how long a slot waits, and nothing else. How
 long a body may take is bounded by its own bytes alone (`dpi.service._body`).
 
-What is assumed: when a head and a last byte arrive does not follow from what is in the batch; who sends does not wait
-with one batch for the answer to another; and the thread that moves bytes is not kept from it. A machine that is too
-small for a flood closes slots late, which is seen, or refuses requests, which are told so.
+What is assumed: when a head and a last byte arrive does not follow from what is in the batch; and who sends does not
+wait with one batch for the answer to another. Without the kernel's moments, also that the thread that moves bytes is
+not kept from it. A machine that is too small for a flood closes slots late, which is seen, or refuses requests, which
+are told so.
 
 **Silence is private**, the curator's and the administrator's alone, as the metrics are. *Why:* whether a batch arrives
 can depend on one user: a producer may send events as they come, and one user's may be the only ones of an hour. So
@@ -29,14 +31,18 @@ Sees moments and names of streams; no event.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
 
 from dpi.events.slots import Slots
+from dpi.stream.marks import system_clock
 
+ROUNDS = 8
+"""How often the thread that moves bytes looks for some before all that had come are read: a connection is accepted in
+one round, made in the next two and read in the fourth; more are to be safe."""
 Clock = Callable[[], int]  # microseconds since 1970
 SILENT = 3
 """Whole slots without a batch from which on a stream is silent, unless `[alerts] silence` says otherwise.
@@ -73,38 +79,48 @@ class Receipt:
 class Receipts:
     """The batches whose heads have arrived, and that are not yet durable or refused.
 
-    >>> moments = iter([10, 5, 7, 8])
+    >>> moments = iter([10, 9, 7, 8])
     >>> receipts = Receipts(lambda: next(moments))
     >>> first, second = receipts.arrive(), receipts.arrive()
-    >>> first.moment, second.moment, receipts.settled("visits", 10), receipts.settled("visits", 11)
-    (10, 10, True, False)
+    >>> first.moment, second.moment, receipts.settled("visits", 9), receipts.settled("visits", 10)
+    (10, 9, True, False)
     >>> receipts.assign(first, "clicks"); receipts.assign(second, "visits")
     >>> receipts.settled("visits", 11), receipts.settled("games", 11)
     (False, True)
     >>> second.settle()
-    >>> receipts.settled("visits", 11), receipts.now(), receipts.arrive().moment
+    >>> receipts.settled("visits", 11), receipts.find_moment(), receipts.arrive().moment
     (True, 11, 11)
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._turn = threading.Lock()
-        self._last = 0
-        self._open: dict[Receipt, None] = {}  # in the order of their moments
+        self._closed = 0
+        """No head gets an earlier moment."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._looked, self._looking = 0, False
+        """What had come by then is read."""
+        self._open: dict[Receipt, None] = {}
 
-    def now(self) -> int:
-        """Return the moment of something that arrives now."""
-        with self._turn:
-            self._last = max(self._last, self._clock())
-            return self._last
+    def find_moment(self, arrived: int | None = None) -> int:
+        """Return the moment of bytes that are read now, and that arrived when the kernel says, if it does.
 
-    def arrive(self) -> Receipt:
-        """Return the receipt of a request whose head is there now."""
+        The kernel's moments are those of the system's clock, and of use by that alone.
+        """
+        told = arrived is not None and self._clock is system_clock
+        return max(self._closed, arrived if told and arrived is not None else self._clock())
+
+    def arrive(self, arrived: int | None = None) -> Receipt:
+        """Return the receipt of a request whose head is read now."""
         with self._turn:
-            self._last = max(self._last, self._clock())
-            receipt = Receipt(self, self._last)
+            receipt = Receipt(self, self.find_moment(arrived))
             self._open[receipt] = None
             return receipt
+
+    def look_by(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Have slots wait until a thread that moves bytes, from now on this one, has read what had come."""
+        with self._turn:
+            self._loop, self._looking = loop, False
 
     def assign(self, receipt: Receipt, stream: str) -> None:
         """Note which stream a batch is for: others wait for it no longer."""
@@ -118,9 +134,24 @@ class Receipts:
     def settled(self, stream: str, moment: int) -> bool:
         """Whether a stream waits for no batch whose head came before a moment; none that comes gets an earlier one."""
         with self._turn:
-            self._last = max(self._last, moment)
-            earlier = takewhile(lambda receipt: receipt.moment < moment, self._open)
+            if self._loop is not None and self._looked < moment:
+                if not self._looking:
+                    self._looking = True
+                    self._loop.call_soon_threadsafe(self._look, self._loop, None, ROUNDS)
+                return False
+            self._closed = max(self._closed, moment)
+            earlier = (receipt for receipt in self._open if receipt.moment < moment)
             return all(receipt.stream not in (None, stream) for receipt in earlier)
+
+    def _look(self, loop: asyncio.AbstractEventLoop, began: int | None, rounds: int) -> None:
+        """Note that what had come by now is read, some rounds later."""
+        began = self._clock() if began is None else began
+        if rounds:
+            loop.call_soon(self._look, loop, began, rounds - 1)
+            return
+        with self._turn:
+            if loop is self._loop:
+                self._looked, self._looking = began, False
 
 
 class Silence:

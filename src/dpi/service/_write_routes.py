@@ -11,7 +11,7 @@ from dpi.certificates.chain import Entry
 from dpi.errors import OptionError
 from dpi.service._batch_reader import ARROW, KINDS, LINES, UNITS
 from dpi.service._batch_writer import STOPPED
-from dpi.service._connections import PIPELINED, RECEIPT
+from dpi.service._connections import ENDED, PIPELINED, RECEIPT
 from dpi.service._endpoints import JSON, TEXT, Call, Parameter, Schema, document, fields, route, whole
 from dpi.service._problems import Problem
 from dpi.service._receipts import Receipt
@@ -78,6 +78,8 @@ async def post_events(call: Call) -> Response:
     producer, sequence = call.text("producer") or "", call.whole("sequence", None)
     if not 0 < len(producer) <= LONGEST_PRODUCER or not producer.isprintable() or sequence is None:
         raise Problem(422, f"`producer` must be 1 to {LONGEST_PRODUCER} printable characters.")
+    if " " in producer and stream in service.closing.feeding:
+        raise Problem(422, "`producer` must have no space: names with spaces are places of the broker that is read.")
     if service.closing.streams[stream].stopped:
         raise Problem(410, STOPPED)
     if unit is not None and unit not in UNITS:
@@ -87,7 +89,8 @@ async def post_events(call: Call) -> Response:
     packing = call.request.headers.get("content-encoding", "")
     with service.batches.take(call.token):
         body = await call.body()
-        batch = Batch(stream, body, kind, packing, unit, producer, sequence, receipt, service.receipts.now())
+        complete = service.receipts.find_moment(call.state.get(ENDED))
+        batch = Batch(stream, body, kind, packing, unit, producer, sequence, receipt, complete)
         del call.state[RECEIPT]  # from here on `receive` settles it
         first = await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
     return document({"kept": True, "slot": first})

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -14,6 +15,7 @@ import uvicorn
 
 from dpi.errors import OptionError
 from dpi.service._app import make_application
+from dpi.service._arrivals import Arrivals
 from dpi.service._connections import HEADERS, IDLE, make_connection_class
 from dpi.service._leader import Replica
 from dpi.service.config import Config
@@ -23,22 +25,22 @@ from dpi.service.service import Service
 class Server(uvicorn.Server):
     """Serves until a signal comes; then what was received is kept, and readers who follow are let go."""
 
-    def __init__(self, config: uvicorn.Config, leave: Callable[[], None], listening: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, arrivals: Arrivals, leave: Callable[[], None], listening: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._leave, self._listening = leave, listening
+        self._arrivals, self._leave, self._listening = arrivals, leave, listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; say in an error why that cannot be, which the server of others tells its log alone."""
+        """Listen, before anything else is begun; say in an error why that cannot be."""
         try:
-            await super().startup(sockets)
-        except SystemExit as end:
-            refused = end.__context__
-            if not isinstance(refused, OSError):
-                raise
+            sockets = self._arrivals.listen(self.config.host, self.config.port)
+        except OSError as refused:
             number = None if isinstance(refused, socket.gaierror) else refused.errno
             reason = "There is no such address" if number is None else os.strerror(number)
             place = f"{self.config.host}:{self.config.port}"
             raise OptionError(f"nothing can listen on {place} ({reason}): choose another `host` or `port`.") from None
+        await super().startup(sockets)
         if self.started:
             self._listening()
 
@@ -53,6 +55,26 @@ COLLECTED = 100_000
 again and again, while no other thread runs: 16 MiB of lists take 2.1 s instead of 0.4."""
 
 
+FILES = 256
+"""Open files beside connections, those in a handshake included: the store, spooled bodies, exports, pipes."""
+
+
+def _take_files(most: int) -> None:
+    """Have the system allow so many open files; refuse to begin if it does not."""
+    if sys.platform == "win32":  # which has no such limit
+        return
+    import resource
+
+    now, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY != now < most:
+        if resource.RLIM_INFINITY != highest < most:
+            raise OptionError(
+                f"`connections` needs {most:,} open files, and the system allows {highest:,}: "
+                "choose a lower number, or raise the limit (`ulimit -Hn`)."
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, highest))
+
+
 def make_server(service: Service | Replica, listening: Callable[[], None] = lambda: None) -> Server:
     """Return a server of a service, or of a replica; `run` serves until a signal comes.
 
@@ -60,11 +82,13 @@ def make_server(service: Service | Replica, listening: Callable[[], None] = lamb
     """
     gc.set_threshold(COLLECTED, *gc.get_threshold()[1:])
     config = service.config
+    arrivals = Arrivals(config.connections)
+    _take_files(2 * config.connections + FILES)
     settings = uvicorn.Config(
         service if isinstance(service, Replica) else make_application(service),
         host=config.host,
         port=config.port,
-        http=make_connection_class(config.connections, min(HEADERS, config.patience), service.arrive),
+        http=make_connection_class(config.connections, min(HEADERS, config.patience), service.arrive, arrivals),
         ws="none",
         loop="asyncio",  # which accepts all connections that wait at once; uvloop takes one, then what others have sent
         timeout_keep_alive=IDLE,
@@ -76,7 +100,7 @@ def make_server(service: Service | Replica, listening: Callable[[], None] = lamb
         ssl_keyfile=config.private_key,
         timeout_graceful_shutdown=30,
     )
-    return Server(settings, service.leave, listening)
+    return Server(settings, arrivals, service.leave, listening)
 
 
 def serve(config: Config, listening: Callable[[], None] = lambda: None) -> None:

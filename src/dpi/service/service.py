@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from concurrent.futures import Future
-from contextlib import nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Literal, NamedTuple, Self
 
 from dpi.certificates.declared import declared
@@ -20,6 +19,7 @@ from dpi.certificates.signature import Signer
 from dpi.domain.overlap import by_slot
 from dpi.events.slots import Window
 from dpi.service import logs
+from dpi.service._admissions import Admissions
 from dpi.service._batch_writer import BatchWriter
 from dpi.service._body import Body, Room
 from dpi.service._closing import Closing
@@ -80,6 +80,10 @@ def open_service_store(config: Config) -> SQLStore:
     return open_store(config.place, key_file=config.key_file, witness=witness, new=new, signer=open_signer(config))
 
 
+CHECKERS = 4
+"""Threads that check tokens of an issuer, and do nothing else: slots wait until it is known whom a batch is for."""
+
+
 class Service:
     """Streams that are fed and read by others, from `start` to `stop`."""
 
@@ -91,6 +95,7 @@ class Service:
         try:
             self.tokens, self.acts, self.metrics = Tokens(config.tokens), AuditLog(config.acts_file), Metrics()
             self.issued = None if config.oidc is None else IssuedTokens(config.oidc)
+            self.checkers = ThreadPoolExecutor(CHECKERS, "dpi tokens")
             self.room = Room()
             self.batches = Places("batches", config.requests, config.of_one_token)
             self.receipts = Receipts(clock)
@@ -105,9 +110,8 @@ class Service:
             self.watch_blocks = WatchBlocks()
             self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence)
             self._decoders = Decoders()
-            self.admissions: dict[str, Admission] = {}  # by stream; replaced when one is opened or changed
+            self.admissions = Admissions()
             self.guarantees: dict[str, str] = {}  # what is promised of each stream, in words
-            self._opening = Lock()
             self._open_all()
             self._alerts = [] if config.alerts is None else make_alert_threads(
                 config.alerts, config.alerts.folder or config.tokens.with_name("alerts"), self.closing.streams,
@@ -133,7 +137,7 @@ class Service:
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
         for name, events in self.config.sources.items():
             if name not in ended:
-                admission, note = partial(self._find_admission, name), partial(self.silence.note, name)
+                admission, note = partial(self.admissions.use, name), partial(self.silence.note, name)
                 self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock, note)
         self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
 
@@ -164,7 +168,8 @@ class Service:
         if before is not None:
             before.leave()
         self._decoders.open(stream.name)
-        admission = self.admissions[stream.name] = stream.admission()
+        admission = stream.admission()
+        self.admissions.put(stream.name, admission)
         if not stream.stopped:
             self.silence.begin(stream.name, admission.slots, admission.first)
         self.metrics.quiet.labels(stream.name).set_function(partial(self.silence.quiet, stream.name))
@@ -193,6 +198,7 @@ class Service:
         for feeding in self.closing.feeding.values():
             feeding.stop()
         self._decoders.stop()
+        self.checkers.shutdown(wait=False)
         self.writer.stop()
         self.closing.stop()
         self.reading.close()
@@ -213,8 +219,7 @@ class Service:
             raise Problem(404, "there is no such stream.")
         if not there:
             self._check_begin(settings)
-        # Whoever reads a batch meanwhile waits: one that was stamped after a change may hold events of its slots.
-        with self._opening:
+        with self.admissions.replace(settings.name):
             self._take(settings.open(self.store, change=change, signer=self._signer))
         self.publication.declared(self.store.head().sequence)
 
@@ -247,9 +252,9 @@ class Service:
 
     # Events.
 
-    def arrive(self) -> Receipt:
-        """Return the receipt of a batch whose head is there now."""
-        return self.receipts.arrive()
+    def arrive(self, arrived: int | None) -> Receipt:
+        """Return the receipt of a batch whose head is read now, and arrived when the kernel says."""
+        return self.receipts.arrive(arrived)
 
     def receive(self, batch: Batch) -> Future[int | None]:
         """Keep a batch; done when it is durable, or refused by itself.
@@ -257,8 +262,10 @@ class Service:
         Gives the first slot that was open for it, or None if it had been kept before.
         """
         answer: Future[int | None] = Future()
+        used = ExitStack()
 
         def finish(error: BaseException | None, first: int | None = None) -> None:
+            used.close()
             batch.receipt.settle()
             batch.body.drop()
             self.metrics.batches.labels(batch.stream, str(error is None).lower()).inc()
@@ -271,7 +278,7 @@ class Service:
 
         def work() -> None:
             try:
-                first, arrival = self._read_arrival(batch)
+                first, arrival = self._read_arrival(batch, used.enter_context(self.admissions.use(batch.stream)))
                 kept = self.writer.keep(arrival)
             except BaseException as error:
                 finish(error)
@@ -288,13 +295,8 @@ class Service:
             finish(error)
         return answer
 
-    def _find_admission(self, stream: str) -> Admission:
-        with self._opening:
-            return self.admissions[stream]
-
-    def _read_arrival(self, batch: Batch) -> tuple[int, Arrival]:
+    def _read_arrival(self, batch: Batch, admission: Admission) -> tuple[int, Arrival]:
         """Return the first slot that was open for a batch, and what is kept of it."""
-        admission = self._find_admission(batch.stream)
         slots, first = admission.slots, max(admission.first, admission.slots.first_open(batch.receipt.moment))
         with self.metrics.stage("decoding"):
             domain = by_slot(admission.domain).newest

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpi.errors import SchemaError, StateError
+from dpi.events.columns import LONGEST_NUMBER, bounded
 from dpi.exact.silence import silence
 from dpi.sources._source import EventFile, Progress, missing
 
@@ -218,7 +219,7 @@ def _series(name: str, kind: Any, array: Any, shared: dict[object, pl.Series]) -
         buffers = ((each.address, each.size) for each in texts.buffers() if each is not None)
         at = (kind, texts.offset, len(texts), *buffers)
         if at not in shared:
-            shared[at] = _series(name, kind.value_type, texts, shared)
+            shared[at] = bounded(_series(name, kind.value_type, texts, shared), LONGEST_NUMBER)
         return shared[at].gather(_series(name, kind.index_type, array.indices, shared))
     if pa.types.is_struct(kind):
         array.validate()
@@ -238,7 +239,7 @@ def _series(name: str, kind: Any, array: Any, shared: dict[object, pl.Series]) -
             return pl.Series(name, text)
     array = array.view(_TEXTS[str(kind)])
     array.validate(full=True)
-    series = pl.Series(name, array)
+    series = bounded(pl.Series(name, array), LONGEST_NUMBER)
     try:
         return series.cast(pl.String)
     except pl.exceptions.ComputeError:

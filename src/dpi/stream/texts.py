@@ -12,8 +12,8 @@ import numpy as np
 
 from dpi.domain import OUTSIDE, Domain, Texts
 from dpi.errors import OptionError
-from dpi.events.columns import canonical, whole
-from dpi.events.identity import digests, extend, short
+from dpi.events.columns import canonical, short, whole
+from dpi.events.identity import digests, extend
 from dpi.events.rows import Rows, changes, sizes
 from dpi.events.slots import FOR_EVER, Window
 from dpi.exact.integers import Integers
