@@ -78,7 +78,7 @@ class Running:
     def taken(self, number: int) -> None:
         """Wait until the heads of so many batches are here."""
         deadline = time.monotonic() + 30
-        while self.service.batches._held.total() < number:
+        while self.service.arriving.number < number:
             assert time.monotonic() < deadline
             time.sleep(0.01)
 

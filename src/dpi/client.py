@@ -161,10 +161,11 @@ class RemoteStream(Releases):
         return str(self._service.document(self._path)["guarantee"])
 
     def append(self, users: object, times: object, values: object, *, unit: str | None = None) -> None:
-        """Have events kept: when this returns, they are durable, each in the slot that its own time names.
+        """Have events kept: when this returns, they are durable.
 
-        They are sent in batches, and sent again where that failed. One that is late, from the future, unreadable, or
-        without user or bin is dropped by itself, and nobody is told.
+        Each counts in the slot that its own time names, if that slot was open when its batch arrived. They are sent in
+        batches, and sent again where that failed. One that is late, from the future, unreadable, or without user or
+        value is dropped by itself, and nobody is told.
         """
         frame = _make_frame(users, times, values)
         with self._turn:

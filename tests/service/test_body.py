@@ -22,6 +22,7 @@ from dpi.service._batch_reader import COLUMNS, read_batch
 from dpi.service._decoding import Decoders
 from dpi.service.tokens import Caller
 from dpi.stream.marks import system_clock
+from service.receivers import until
 from serving import FIRST, MOMENT, SECOND, read_answer, running, settings
 
 
@@ -223,26 +224,51 @@ def test_what_is_too_large_is_refused_before_it_is_read(tmp_path):
         assert found.send([("ada", 0.0, "home")], 0).status_code == 200
 
 
-def test_requests_are_counted(tmp_path):
-    """A token with too many is told so at once, and so is everybody when there are too many in all; none waits."""
+def test_bodies_that_stand_still_keep_out_nobody(tmp_path):
+    """A token with as many as may be gets another batch through, and so does anybody when there are too many in all."""
     with running(tmp_path, requests=3, of_one_token=2, now=MOMENT + 5 * SECOND) as found:
         held = [raw(found, POST, HEAD + b"{") for _ in range(2)]
         found.taken(2)
-        refused = found.send([("ada", 1.0, "home")], 0, "third")
-        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert found.send([("ada", 1.0, "home")], 0, "third").status_code == 200
+        assert read_answer(held[0])[0] == 429  # it was the first
         others = [found.service.tokens.create("curator") for _ in range(2)]
-        held.append(raw(found, POST, HEAD + b"{", token=others[0]))
+        held += [raw(found, POST, HEAD + b"{", token=token) for token in (found.tokens["curator"], others[0])]
         found.taken(3)
         full = httpx.post(
             f"{found.url}/v1/streams/visits/events?producer=x&sequence=0",
             headers={"authorization": f"Bearer {others[1]}", "content-type": "application/json"}, content=b"{}",
         )  # fmt: skip
-        assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+        assert full.status_code == 422  # it was heard to its end, and is no batch
+        assert read_answer(held[1])[0] == 429  # the longest of the token that has most
+        assert found.service.arriving.number == 2
         for each in held:
             each.close()
-        deadline = time.monotonic() + 30
-        while found.send([("ada", 1.0, "home")], 0).status_code != 200:
-            assert time.monotonic() < deadline
+
+
+def test_batches_that_wait_for_an_answer_are_counted(tmp_path):
+    """A token with too many is told so at once, and so is everybody when there are too many in all; none waits."""
+    with running(tmp_path, requests=3, of_one_token=2, now=MOMENT + 5 * SECOND) as found, ThreadPoolExecutor(3) as pool:
+        rows, tokens = [("ada", 1.0, "home")], [found.service.tokens.create("curator") for _ in range(2)]
+
+        def post(token, producer):
+            body = {"user": ["ada"], "time": [MOMENT + SECOND], "value": ["home"]}
+            return httpx.post(
+                f"{found.url}/v1/streams/visits/events?producer={producer}&sequence=0&unit=us",
+                headers={"authorization": f"Bearer {token}"}, json=body, timeout=30,
+            )  # fmt: skip
+
+        with found.service.admissions.replace("visits"):  # nothing is read meanwhile
+            waiting = [pool.submit(found.send, rows, 0, name) for name in ("first", "second")]
+            assert until(lambda: found.service.batches._held.total() == 2)
+            refused = found.send(rows, 0, "third")
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            waiting.append(pool.submit(post, tokens[0], "fourth"))
+            assert until(lambda: found.service.batches._held.total() == 3)
+            full = post(tokens[1], "fifth")
+            assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+        assert [each.result(30).status_code for each in waiting] == [200] * 3
+        assert found.send(rows, 0, "third").status_code == 200
+        assert found.service.room._left == _body.MEMORY
 
 
 def test_a_large_body_lies_on_the_disk_unreadable(tmp_path, monkeypatch):

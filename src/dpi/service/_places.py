@@ -1,9 +1,12 @@
 """What a service holds for others at a time, in all and of one token: batches, followers, exports, bytes of answers.
 
-A batch is held from its head on until it is answered; whatever is made for a reader until they have read it, or are
-left after `patience`. So each of these has a limit, which is asked before it is held. What is too many is refused at
-once, with an error: nobody waits for a place that another has. One token's limit is a part of the whole, so that one
-who does not send, or does not read, keeps out nobody else.
+A batch is held from its last byte on until it is answered; what is made for a reader until they have read it, or are
+left after `patience`. So each of these has a limit. What is too many is refused at once, with an error: nobody waits
+for a place that another has. One token's limit is a part of the whole, so that one who does not send, or does not read,
+keeps out nobody else.
+
+Bodies that are still coming have places of their own (`Arriving`), of which one that comes never finds none: the body
+that has been coming for longest leaves instead. So bodies that stand still keep out nothing, whoever sends them.
 
 **Why not by events or users.** A limit that one user's flood reaches would be what refuses another's events. Limits on
 requests and their sizes are reached by producers.
@@ -13,9 +16,10 @@ Counts requests and sizes of public answers; sees no event.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
 
 from dpi.service._problems import Problem
@@ -56,6 +60,43 @@ class Places:
                 self._held[token] -= amount
                 if not self._held[token]:
                     del self._held[token]
+
+
+class Arriving:
+    """Bodies that are coming, so many at a time and so many of one token. Lives in one event loop."""
+
+    def __init__(self, most: int, of_one: int) -> None:
+        self._most, self._of_one = most, of_one
+        self._held: dict[str, dict[asyncio.Timeout, None]] = {}  # of each token, the longest first
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return sum(map(len, self._held.values()))
+
+    @asynccontextmanager
+    async def take(self, token: str) -> AsyncIterator[None]:
+        """Hold a place; raise when another body needs it."""
+        mine = self._held.setdefault(token, {})
+        if len(mine) >= self._of_one:
+            self._leave(mine)
+        elif self.number >= self._most:
+            self._leave(max(self._held.values(), key=len))
+        try:
+            async with asyncio.timeout(None) as leave:
+                mine[leave] = None
+                yield
+        except TimeoutError:
+            raise Problem(429, "others came while this body did not: send it again, faster.", retry=1) from None
+        finally:
+            mine.pop(leave, None)
+            if not mine and self._held.get(token) is mine:
+                del self._held[token]
+
+    def _leave(self, held: dict[asyncio.Timeout, None]) -> None:
+        leave = next(iter(held))
+        del held[leave]
+        leave.reschedule(asyncio.get_running_loop().time())
 
 
 def count_followers(connections: int) -> Places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -87,8 +88,14 @@ async def post_events(call: Call) -> Response:
     if kind not in KINDS:
         raise Problem(415, f"a batch must be one of {', '.join(KINDS)}.")
     packing = call.request.headers.get("content-encoding", "")
-    with service.batches.take(call.token):
+    async with service.arriving.take(call.token):
         body = await call.body()
+    with ExitStack() as held:
+        try:
+            held.enter_context(service.batches.take(call.token))
+        except Problem:
+            body.drop()
+            raise
         complete = service.receipts.find_moment(call.state.get(ENDED))
         batch = Batch(stream, body, kind, packing, unit, producer, sequence, receipt, complete)
         del call.state[RECEIPT]  # from here on `receive` settles it

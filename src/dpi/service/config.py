@@ -64,14 +64,16 @@ class Config(StoreSettings):
     delay: Annotated[
         str, Setting("DURATION", "Time between the closing of a slot and the appearance of its release.", LIMITS)
     ] = "1s"
-    requests: Annotated[int, Setting("N", "Batches at the same time, from their heads to their answers.", LIMITS)] = 512
-    """So many times `body` is what they can take of the disk, in $TMPDIR; in memory they share 256 MiB."""
-    of_one_token: Annotated[int, Setting("N", "Batches of one token at the same time.", LIMITS)] = 64
+    requests: Annotated[
+        int, Setting("N", "Batches that are coming at the same time, and as many that wait for an answer.", LIMITS)
+    ] = 512
+    """Twice so many times `body` is what they can take of the disk, in $TMPDIR; in memory they share 256 MiB."""
+    of_one_token: Annotated[int, Setting("N", "The same of one token.", LIMITS)] = 64
     patience: Annotated[
         float, Setting("SECONDS", "Longest time for a body to arrive, or for a reader to read.", LIMITS)
     ] = 30.0
     connections: Annotated[int, Setting("N", "Connections at the same time, readers included.", LIMITS)] = 800
-    """A process has 1024 files unless it is given more."""
+    """A process needs twice as many files and some; it takes them, if the system lets it."""
     lease: Annotated[
         str, Setting("DURATION", "On PostgreSQL: silence of the leader after which another replica takes over.", STORE)
     ] = "10s"

@@ -28,7 +28,7 @@ from dpi.service._exports import Exports
 from dpi.service._feeding import Feeding
 from dpi.service._metrics import Metrics
 from dpi.service._oidc import IssuedTokens
-from dpi.service._places import Places, count_followers
+from dpi.service._places import Arriving, Places, count_followers
 from dpi.service._problems import Problem
 from dpi.service._publication import Publication, Reading
 from dpi.service._receipts import SILENT, Clock, Receipt, Receipts, Silence, write_moment
@@ -97,6 +97,7 @@ class Service:
             self.issued = None if config.oidc is None else IssuedTokens(config.oidc)
             self.checkers = ThreadPoolExecutor(CHECKERS, "dpi tokens")
             self.room = Room()
+            self.arriving = Arriving(config.requests, config.of_one_token)
             self.batches = Places("batches", config.requests, config.of_one_token)
             self.receipts = Receipts(clock)
             self.silence = Silence(clock, SILENT if config.alerts is None else config.alerts.silence)

@@ -4,10 +4,10 @@ It sees events, one slot at a time, and lets out releases. What it keeps of a sl
 accounts; events and histograms are gone when `release` returns. How a slot is closed is `dpi.stream.closing`, and
 its life over interruptions `dpi.stream.driver`.
 
-**Guarantee.** All releases together are ε-DP at user level, for ever. *Why:* each slot's measurement loses at most
-ε_t·w_{u,t} about user u (the mechanism's guarantee on a histogram that u moves by at most w_{u,t} units), the rest of
-the release is a function of public state, and Σ_t ε_t·w_{u,t} ≤ ε by the ledger's or the series' guarantee. All
-streams of one store share one ledger, so that ε covers them together.
+**Guarantee.** All releases of one budget together are ε-DP at user level, for ever. *Why:* each slot's measurement
+loses at most ε_t·w_{u,t} about user u (the mechanism's guarantee on a histogram that u moves by at most w_{u,t} units),
+the rest of the release is a function of public state, and Σ_t ε_t·w_{u,t} ≤ ε by the ledger's or the series' guarantee.
+All streams of one store share one ledger, so that ε covers them together.
 """
 
 from __future__ import annotations
