@@ -110,6 +110,20 @@ class Running:
         return self.client("curator").post("/v1/streams/visits/events", params=given, json=columns)
 
 
+@contextmanager
+def held(found: Running, seconds: float) -> Iterator[None]:
+    """Keep the thread that moves bytes from doing so."""
+    begun = threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        time.sleep(seconds)
+
+    found.service.receipts._loop.call_soon_threadsafe(hold)
+    assert begun.wait(10)
+    yield
+
+
 def read_answer(connection: socket.socket) -> tuple[int, object]:
     """The status of an answer and its document; its head and its body may come one after the other."""
     said = b""

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ from dpi.service._decoding import Decoders
 from dpi.service.tokens import Caller
 from dpi.stream.marks import system_clock
 from service.receivers import until
-from serving import FIRST, MOMENT, SECOND, read_answer, running, settings
+from serving import FIRST, MOMENT, SECOND, held, read_answer, running, settings
 
 
 def raw(found, head, body=b"", token=None):
@@ -59,20 +59,6 @@ def test_a_body_that_does_not_come_is_left_and_holds_up_nobody(tmp_path):
             each.close()
 
 
-@contextmanager
-def held(found, seconds):
-    """Keep the thread that moves bytes from doing so."""
-    begun = threading.Event()
-
-    def hold():
-        begun.set()
-        time.sleep(seconds)
-
-    found.service.receipts._loop.call_soon_threadsafe(hold)
-    assert begun.wait(10)
-    yield
-
-
 @pytest.mark.skipif(NOTED is None, reason="only Linux tells when bytes came")
 def test_a_batch_is_of_the_slot_in_which_the_kernel_got_it_however_late_it_is_read(tmp_path):
     """The clock passes the end of a slot while nothing is read; what had come before is in that slot.
@@ -97,13 +83,35 @@ def test_a_batch_is_of_the_slot_in_which_the_kernel_got_it_however_late_it_is_re
         made.close()
 
 
+def test_what_is_of_the_future_is_decided_by_no_other_stream_and_no_wait(tmp_path):
+    """The last byte came before a closing time: that another slot closes before the batch is read is no matter."""
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        check, go_on = found.service.tokens.check, threading.Event()
+
+        def waits(token):
+            go_on.wait(30)
+            return check(token)
+
+        found.service.tokens.check = waits
+        with ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(found.send, [("ada", 6.0, "home"), ("eve", 10.5, "home")], 0)
+            assert until(lambda: found.service.receipts._open)
+            found.clock.now = MOMENT + 7 * SECOND
+            found.service.receipts.look_by(None)
+            assert not found.service.receipts.settled("other", MOMENT + 10 * SECOND)
+            go_on.set()
+            assert sent.result(30).json() == {"kept": True, "slot": FIRST}
+        assert found.service.store.events("visits", FIRST).counts.tolist() == [1]
+        assert found.service.store.events("visits", FIRST + 1).counts.tolist() == []
+
+
 def test_a_body_that_came_in_time_is_taken_by_a_loop_that_is_late(tmp_path, monkeypatch):
     """Its bytes wait to be read when its time is over: they are read first."""
-    monkeypatch.setattr(_body, "GRACE", 0.5)
+    monkeypatch.setattr(_body, "GRACE", 3.0)
     with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
         made = raw(found, POST, HEAD)
         found.taken(1)
-        with held(found, 1.5):
+        with held(found, 4.0):
             made.sendall(b"{" + b" " * 98 + b"}")
             assert read_answer(made)[0] == 422  # it was heard to its end, and is no batch
         made.close()
@@ -229,24 +237,25 @@ def test_what_is_too_large_is_refused_before_it_is_read(tmp_path):
         assert found.send([("ada", 0.0, "home")], 0).status_code == 200
 
 
-def test_bodies_that_stand_still_keep_out_nobody(tmp_path):
+def test_bodies_that_stand_still_keep_out_nobody(tmp_path, monkeypatch):
     """A token with as many as may be gets another batch through, and so does anybody when there are too many in all."""
-    with running(tmp_path, requests=3, of_one_token=2, now=MOMENT + 5 * SECOND) as found:
-        held = [raw(found, POST, HEAD + b"{") for _ in range(2)]
+    monkeypatch.setattr(_body, "GRACE", 60.0)
+    with running(tmp_path, requests=3, of_one_token=2, patience=60.0, now=MOMENT + 5 * SECOND) as found:
+        stalled = [raw(found, POST, HEAD + b"{") for _ in range(2)]
         found.taken(2)
         assert found.send([("ada", 1.0, "home")], 0, "third").status_code == 200
-        assert read_answer(held[0])[0] == 429  # it was the first
+        assert read_answer(stalled[0])[0] == 429  # it was the first
         others = [found.service.tokens.create("curator") for _ in range(2)]
-        held += [raw(found, POST, HEAD + b"{", token=token) for token in (found.tokens["curator"], others[0])]
+        stalled += [raw(found, POST, HEAD + b"{", token=token) for token in (found.tokens["curator"], others[0])]
         found.taken(3)
         full = httpx.post(
             f"{found.url}/v1/streams/visits/events?producer=x&sequence=0",
             headers={"authorization": f"Bearer {others[1]}", "content-type": "application/json"}, content=b"{}",
         )  # fmt: skip
         assert full.status_code == 422  # it was heard to its end, and is no batch
-        assert read_answer(held[1])[0] == 429  # the longest of the token that has most
+        assert read_answer(stalled[1])[0] == 429  # the longest of the token that has most
         assert found.service.arriving.number == 2
-        for each in held:
+        for each in stalled:
             each.close()
 
 

@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 from dpi.service import _connections as connections
 from dpi.service._arrivals import Arrivals
 from service.receivers import until
-from serving import read_answer, running
+from serving import held, read_answer, running
 
 ASK = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n"
 
@@ -206,15 +206,34 @@ def test_an_address_that_is_none_holds_no_slot(found, address):
         assert until(lambda: not found.service.receipts._open)
 
 
-def test_what_follows_a_body_has_a_limit(found):
-    """Trailers are nothing that is asked for: they are not held, and a connection that goes on with them ends."""
-    with connect(found) as connection, suppress(OSError):
-        connection.sendall(ASK.replace(b"Host", b"Transfer-Encoding: chunked\r\nHost") + b"\r\n0\r\n")
-        sent = 0
-        while sent < 1 << 26:
-            connection.sendall(b"x: y\r\n" * 10_000)
-            sent += 60_000
-    assert sent < 1 << 25
+def test_what_follows_a_body_has_a_limit(tmp_path):
+    """Trailers are nothing that is asked for: a connection that goes on with them ends, before its time is over."""
+    with running(tmp_path, patience=60.0) as found, connect(found) as connection:
+        sent, began = 0, time.monotonic()
+        with suppress(OSError):
+            connection.sendall(ASK.replace(b"Host", b"Transfer-Encoding: chunked\r\nHost") + b"\r\n0\r\n")
+            connection.recv(1 << 12)  # it is answered
+            while sent < 1 << 26:
+                connection.sendall(b"x: y\r\n" * 10_000)
+                sent += 60_000
+        assert time.monotonic() - began < 9  # connections.HEADERS are ten seconds
+        assert sent < 1 << 25  # what the network itself holds
+
+
+def test_a_body_that_was_not_asked_for_does_not_end_the_next_request(found):
+    """It is refused by its head, and read to its end; what comes with its last bytes is answered."""
+    with connect(found) as connection:
+        head = ASK.replace(b"/v1/health", b"/v1/streams/visits/events").replace(b"GET", b"POST")
+        connection.sendall(head + b"Content-Length: 90000\r\n\r\n" + b"x" * 90_000)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 401")
+        with held(found, 0.3):
+            connection.sendall(head + b"Content-Length: 200000\r\n\r\n" + b"x" * 200_000 + ASK + b"\r\n")
+        said = b""
+        while said.count(b"HTTP/1.1") < 2:
+            part = connection.recv(1 << 16)
+            assert part
+            said += part
+        assert [part[:3] for part in said.split(b"HTTP/1.1 ")[1:]] == [b"401", b"200"]
 
 
 def test_who_does_not_read_holds_no_slot(tmp_path):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from io import FileIO
 from threading import Lock
 from typing import Any
@@ -122,7 +122,9 @@ class Body:
         self._held = bytearray()
 
 
-async def receive_body(parts: AsyncIterator[bytes], room: Room, limit: int, patience: float) -> Body:
+async def receive_body(
+    parts: AsyncIterator[bytes], room: Room, limit: int, patience: float, progress: Callable[[], None]
+) -> Body:
     """Return a body when its last byte is there; refuse one of more than `limit` bytes, and one that is too slow."""
     loop, body = asyncio.get_running_loop(), Body(room)
     began = loop.time()
@@ -134,6 +136,8 @@ async def receive_body(parts: AsyncIterator[bytes], room: Room, limit: int, pati
             if body.size + len(part) > limit:
                 raise too_large(limit)
             body.add(part)
+            if part:
+                progress()
     except BaseException as error:
         body.drop()
         if isinstance(error, TimeoutError):

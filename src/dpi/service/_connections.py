@@ -18,7 +18,7 @@ from typing import Any
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from dpi.service._arrivals import Arrivals
+from dpi.service._arrivals import Accepted, Arrivals
 from dpi.service._receipts import Receipt
 
 HEADERS = 10.0
@@ -52,7 +52,8 @@ def make_connection_class(
 ) -> type[HttpToolsProtocol]:
     """Return the class of a server's connections: at most so many, each with so many seconds to say what it wants.
 
-    A request that may hold a batch gets a receipt by `arrive` when its head is there; `arrivals` has its moment.
+    A request that may hold a batch gets a receipt by `arrive` when its head is there; its connection, of `arrivals`,
+    has the moment.
     """
     waiting: dict[HttpToolsProtocol, None] = {}  # those that have not said what they want, the longest first
 
@@ -60,14 +61,15 @@ def make_connection_class(
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
             self._late: asyncio.TimerHandle | None = None
+            self._accepted: Accepted | None = None
             self._headers_size: int | None = None
+            self._begun = False
             self._beside = 0  # bytes after the head that are no body, less those that bodies may have
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            accepted = transport.get_extra_info("socket")
-            if accepted is not None:
-                arrivals.forget(accepted.fileno())
+            made = transport.get_extra_info("socket")
+            self._accepted = None if made is None else arrivals.take(made.fileno())
             if len(self.connections) > most:
                 if waiting:
                     oldest = next(iter(waiting))
@@ -89,6 +91,8 @@ def make_connection_class(
                 self._headers_size += len(data)
                 if self._headers_size > LARGEST_HEADERS and not self.transport.is_closing():
                     self.send_400_response("Invalid HTTP request received.")
+            elif self._begun:  # with a head that ends in these bytes, they are not all its own
+                self._begun = False
             else:
                 self._beside += len(data)
                 if self._beside > LARGEST_HEADERS:
@@ -111,7 +115,7 @@ def make_connection_class(
 
         def on_headers_complete(self) -> None:
             """It is known what is wanted; it is answered from now on."""
-            self._headers_size, self._beside = None, 0
+            self._headers_size, self._beside, self._begun = None, 0, True
             self._go_on()
             waits = self.cycle is not None and not self.cycle.response_complete
             super().on_headers_complete()  # which refuses an address that is none: nothing is noted of it
@@ -121,12 +125,12 @@ def make_connection_class(
         def _note_batch(self, waits: bool) -> None:
             if waits:
                 self.scope["state"][PIPELINED] = True
-            elif (receipt := arrive(arrivals.first)) is not None:
+            elif (receipt := arrive(None if self._accepted is None else self._accepted.first)) is not None:
                 self.scope["state"][RECEIPT] = receipt
 
         def on_message_complete(self) -> None:
             """Its last byte is there."""
-            self.scope["state"][ENDED] = arrivals.last
+            self.scope["state"][ENDED] = None if self._accepted is None else self._accepted.last
             super().on_message_complete()
 
         def on_response_complete(self) -> None:

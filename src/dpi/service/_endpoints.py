@@ -183,13 +183,13 @@ class Call:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             raise Problem(400, "the body is not JSON.") from None
 
-    async def body(self) -> Body:
-        """Return what was sent, when its last byte is there."""
+    async def body(self, progress: Callable[[], None] = lambda: None) -> Body:
+        """Return what was sent, when its last byte is there; `progress` is called when some of it is."""
         config = self.service.config
         declared = read_whole(self.request.headers.get("content-length", "0"))
         if declared is not None and declared > config.body:
             raise too_large(config.body)
-        return await receive_body(self.request.stream(), self.service.room, config.body, config.patience)
+        return await receive_body(self.request.stream(), self.service.room, config.body, config.patience, progress)
 
     def releases(self) -> AbstractContextManager[Releases]:
         """Return the releases of the stream that are seen by now, for a thread that may wait."""

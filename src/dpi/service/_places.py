@@ -6,7 +6,9 @@ for a place that another has. One token's limit is a part of the whole, so that 
 keeps out nobody else.
 
 Bodies that are still coming have places of their own (`Arriving`), of which one that comes never finds none: the body
-that has been coming for longest leaves instead. So bodies that stand still keep out nothing, whoever sends them.
+of which nothing has come for longest leaves instead. So bodies that stand still keep out nothing. A sender that begins
+more bodies than there are places, faster than others' bodies come on, refuses these: senders who must not be able to
+do that have tokens of their own.
 
 **Why not by events or users.** A limit that one user's flood reaches would be what refuses another's events. Limits on
 requests and their sizes are reached by producers.
@@ -18,8 +20,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from threading import Lock
 
 from dpi.service._problems import Problem
@@ -75,8 +78,8 @@ class Arriving:
         return sum(map(len, self._held.values()))
 
     @asynccontextmanager
-    async def take(self, token: str) -> AsyncIterator[None]:
-        """Hold a place; raise when another body needs it."""
+    async def take(self, token: str) -> AsyncIterator[Callable[[], None]]:
+        """Hold a place; raise when another body needs it. Gives what is called when some of the body has come."""
         mine = self._held.setdefault(token, {})
         if len(mine) >= self._of_one:
             self._leave(mine)
@@ -85,13 +88,18 @@ class Arriving:
         try:
             async with asyncio.timeout(None) as leave:
                 mine[leave] = None
-                yield
+                yield partial(self._note, mine, leave)
         except TimeoutError:
             raise Problem(429, "others came while this body did not: send it again, faster.", retry=1) from None
         finally:
             mine.pop(leave, None)
             if not mine and self._held.get(token) is mine:
                 del self._held[token]
+
+    def _note(self, held: dict[asyncio.Timeout, None], place: asyncio.Timeout) -> None:
+        if place in held:
+            del held[place]
+            held[place] = None
 
     def _leave(self, held: dict[asyncio.Timeout, None]) -> None:
         leave = next(iter(held))

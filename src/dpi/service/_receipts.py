@@ -6,9 +6,9 @@ the last byte. Both are the kernel's where it tells them (`dpi.service._arrivals
 known who sends, and before anything is decoded, queued or stored.
 
 A slot that closes at a moment waits until all bytes that came before it are read: until the thread that moves bytes has
-gone round once more. Then it waits until every batch of its stream whose head arrived before that moment is durable, or
-was refused with an error; from then on no head gets an earlier moment. While a request is not yet understood, all
-streams wait for it: as long as it takes to check a token.
+gone round `ROUNDS` times. Then it waits until every batch of its stream whose head arrived before that moment is
+durable, or was refused with an error; from then on no head gets an earlier moment. While a request is not yet
+understood, all streams wait for it: as long as it takes to check a token.
 
 **Guarantee.** Whether an event counts follows from its own time and from the two moments of its batch. *Why:* a slot is
 closed when batches are `settled` before its closing moment, so that each batch whose head came before it was kept
@@ -17,9 +17,9 @@ slots alone (`dpi.events.slots.Window`). How much others have sent decides how l
 long a body may take is bounded by its own bytes alone (`dpi.service._body`).
 
 What is assumed: when a head and a last byte arrive does not follow from what is in the batch; and who sends does not
-wait with one batch for the answer to another. Without the kernel's moments, also that the thread that moves bytes is
-not kept from it. A machine that is too small for a flood closes slots late, which is seen, or refuses requests, which
-are told so.
+wait with one batch for the answer to another. Without the kernel's moments, and for a head whose body is sent apart
+from it, also that the thread that moves bytes is not kept from it. A machine that is too small for a flood closes slots
+late, which is seen, or refuses requests, which are told so.
 
 **Silence is private**, the curator's and the administrator's alone, as the metrics are. *Why:* whether a batch arrives
 can depend on one user: a producer may send events as they come, and one user's may be the only ones of an hour. So
@@ -34,6 +34,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -88,8 +89,8 @@ class Receipts:
     >>> receipts.settled("visits", 11), receipts.settled("games", 11)
     (False, True)
     >>> second.settle()
-    >>> receipts.settled("visits", 11), receipts.find_moment(), receipts.arrive().moment
-    (True, 11, 11)
+    >>> receipts.settled("visits", 11), receipts.read_clock(), receipts.arrive().moment
+    (True, 7, 11)
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -102,18 +103,17 @@ class Receipts:
         """What had come by then is read."""
         self._open: dict[Receipt, None] = {}
 
-    def find_moment(self, arrived: int | None = None) -> int:
-        """Return the moment of bytes that are read now, and that arrived when the kernel says, if it does.
+    def read_clock(self, arrived: int | None = None) -> int:
+        """Return the moment of bytes that are read now: the kernel's, if it says when they arrived.
 
         The kernel's moments are those of the system's clock, and of use by that alone.
         """
-        told = arrived is not None and self._clock is system_clock
-        return max(self._closed, arrived if told and arrived is not None else self._clock())
+        return self._clock() if arrived is None or self._clock is not system_clock else arrived
 
     def arrive(self, arrived: int | None = None) -> Receipt:
         """Return the receipt of a request whose head is read now."""
         with self._turn:
-            receipt = Receipt(self, self.find_moment(arrived))
+            receipt = Receipt(self, max(self._closed, self.read_clock(arrived)))
             self._open[receipt] = None
             return receipt
 
@@ -136,8 +136,9 @@ class Receipts:
         with self._turn:
             if self._loop is not None and self._looked < moment:
                 if not self._looking:
-                    self._looking = True
-                    self._loop.call_soon_threadsafe(self._look, self._loop, None, ROUNDS)
+                    with suppress(RuntimeError):  # a loop that has ended reads nothing more
+                        self._loop.call_soon_threadsafe(self._look, self._loop, None, ROUNDS)
+                        self._looking = True
                 return False
             self._closed = max(self._closed, moment)
             earlier = (receipt for receipt in self._open if receipt.moment < moment)

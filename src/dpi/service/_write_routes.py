@@ -88,15 +88,15 @@ async def post_events(call: Call) -> Response:
     if kind not in KINDS:
         raise Problem(415, f"a batch must be one of {', '.join(KINDS)}.")
     packing = call.request.headers.get("content-encoding", "")
-    async with service.arriving.take(call.token):
-        body = await call.body()
+    async with service.arriving.take(call.token) as progress:
+        body = await call.body(progress)
     with ExitStack() as held:
         try:
             held.enter_context(service.batches.take(call.token))
         except Problem:
             body.drop()
             raise
-        complete = service.receipts.find_moment(call.state.get(ENDED))
+        complete = max(receipt.moment, service.receipts.read_clock(call.state.get(ENDED)))
         batch = Batch(stream, body, kind, packing, unit, producer, sequence, receipt, complete)
         del call.state[RECEIPT]  # from here on `receive` settles it
         first = await asyncio.shield(asyncio.wrap_future(service.receive(batch)))

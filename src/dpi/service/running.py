@@ -56,7 +56,7 @@ again and again, while no other thread runs: 16 MiB of lists take 2.1 s instead 
 
 
 FILES = 256
-"""Open files beside connections, those in a handshake included: the store, spooled bodies, exports, pipes."""
+"""Open files beside connections, those in a handshake, and spooled bodies: the store, exports, pipes."""
 
 
 def _take_files(most: int) -> None:
@@ -83,7 +83,7 @@ def make_server(service: Service | Replica, listening: Callable[[], None] = lamb
     gc.set_threshold(COLLECTED, *gc.get_threshold()[1:])
     config = service.config
     arrivals = Arrivals(config.connections)
-    _take_files(2 * config.connections + FILES)
+    _take_files(2 * config.connections + min(2 * config.requests, config.connections) + FILES)
     settings = uvicorn.Config(
         service if isinstance(service, Replica) else make_application(service),
         host=config.host,

@@ -239,7 +239,7 @@ def _series(name: str, kind: Any, array: Any, shared: dict[object, pl.Series]) -
             return pl.Series(name, text)
     array = array.view(_TEXTS[str(kind)])
     array.validate(full=True)
-    series = bounded(pl.Series(name, array), LONGEST_NUMBER)
+    series = pl.Series(name, array)
     try:
         return series.cast(pl.String)
     except pl.exceptions.ComputeError:
