@@ -241,8 +241,14 @@ def test_bodies_that_stand_still_keep_out_nobody(tmp_path, monkeypatch):
     """A token with as many as may be gets another batch through, and so does anybody when there are too many in all."""
     monkeypatch.setattr(_body, "GRACE", 60.0)
     with running(tmp_path, requests=3, of_one_token=2, patience=60.0, now=MOMENT + 5 * SECOND) as found:
-        stalled = [raw(found, POST, HEAD + b"{") for _ in range(2)]
+        stalled = [raw(found, POST, HEAD + b"{")]
+        found.taken(1)
+        (mine,) = found.service.arriving._held.values()
+        stalled.insert(0, raw(found, POST, HEAD + b"{"))
         found.taken(2)
+        first = next(iter(mine))
+        stalled[1].sendall(b" ")  # of the one that came first: now nothing has come of the other for longest
+        assert until(lambda: next(iter(mine)) is not first)
         assert found.send([("ada", 1.0, "home")], 0, "third").status_code == 200
         assert read_answer(stalled[0])[0] == 429  # it was the first
         others = [found.service.tokens.create("curator") for _ in range(2)]
