@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpi_research.learn.budgets import Budget, Listed
+from dpi_research.learn.calibration import Calibration, calibrate
 from dpi_research.learn.filter import QUANTILE, Measurement, initial_state, step
 from dpi_research.learn.individuals import individuals
 from dpi_research.learn.prices import Floats, Wholes
@@ -30,24 +31,28 @@ class Said(NamedTuple):
     """T: whether the measurement's total was inside of its forecast; NaN where nothing was due."""
 
 
-def follow(weights: Weights, measured: Record, seed: int) -> Said:
-    """Return what the filter says of a stream, with noise of a seed."""
+def follow(weights: Weights, measured: Record, seed: int, *, calibrated: bool = True) -> Said:
+    """Return what the filter says of a stream, with noise of a seed; intervals as calibrated on the stream itself."""
     rng = np.random.default_rng([seed, 59])
     sums = measured.noisy(rng)
     state = initial_state(sums.shape[2], max(measured.period, 1))
     season, partial = np.float32(measured.period > 0), np.float32(measured.partial)
-    rows = []
+    rows, widening = [], Calibration()
     for slot in range(len(sums)):
         phase = slot % measured.period if measured.period else 0
         due = measured.due[slot]
-        state, said = step(weights, state, Measurement(sums[slot], due, measured.price[slot], phase, season, partial))
-        scale = np.exp(said.number_scale)
+        seen = Measurement(sums[slot], due, measured.price[slot], phase, season, partial)
+        state, said = step(weights, state, seen)
+        if calibrated and slot:
+            widening = calibrate(widening, seen, said)
+        wider, wider_total = widening.factors
+        scale = np.exp(said.number_scale) * wider_total
         numbers, low, high = (
             np.maximum(np.expm1(np.clip(said.numbers + sign * QUANTILE * scale, -1, 40)), 0) for sign in (0, -1, 1)
         )
         wrong = abs(sums[slot].sum() - said.forecast_total) <= 2.3 * said.forecast_total_scale
         inside = float(wrong) if due.any() and slot else np.nan
-        rows.append((said.shares, QUANTILE * np.exp(said.share_scale), numbers, low, high, inside))
+        rows.append((said.shares, wider * QUANTILE * np.exp(said.share_scale), numbers, low, high, inside))
     return Said(*[np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)])
 
 
