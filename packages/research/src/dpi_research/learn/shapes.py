@@ -10,13 +10,13 @@ import numpy as np
 
 from dpi_research.learn.prices import HISTOGRAMS, Floats
 
-MEMORY, OF_BIN = 24, 3
+MEMORY, OF_BIN = 24, 4
 """Numbers that are remembered of each histogram, and of each histogram and bin."""
-HIDDEN, BIN_HIDDEN, SCALE_HIDDEN = 48, 16, 12
+HIDDEN, BIN_HIDDEN, SCALE_HIDDEN = 48, 24, 12
 NUMBERS = ("active", "newcomers", "returning")
-TOTAL_FEATURES, BIN_FEATURES, SCALE_FEATURES, NUMBER_FEATURES = 19, 10, 8, 14
-TOTAL_OUT, BIN_OUT, SCALE_OUT, LAW_OUT = 7, 4, 2, 9
-_CONTEXT = MEMORY + 11
+TOTAL_FEATURES, BIN_FEATURES, SCALE_FEATURES, NUMBER_FEATURES = 18, 9, 8, 14
+TOTAL_OUT, BIN_OUT, SCALE_OUT = 9, 6, 2
+_CONTEXT = MEMORY + 10
 
 SHAPES = {
     "total_in": (HIDDEN, TOTAL_FEATURES + HISTOGRAMS + 2 * MEMORY),
@@ -24,7 +24,6 @@ SHAPES = {
     "total_new": (MEMORY, HIDDEN),
     "total_out": (TOTAL_OUT, HIDDEN + MEMORY),
     "bin_context": (BIN_HIDDEN, _CONTEXT + HISTOGRAMS),
-    "law": (LAW_OUT, _CONTEXT + HISTOGRAMS),
     "bin_in": (BIN_HIDDEN, BIN_FEATURES + 2 * OF_BIN),
     "bin_out": (2 * OF_BIN + BIN_OUT, BIN_HIDDEN),
     "scale_context": (SCALE_HIDDEN, MEMORY + 4),
@@ -34,7 +33,7 @@ SHAPES = {
     "number_out": (2 * len(NUMBERS) + 1, HIDDEN),
 }
 """Rows are what comes out, columns what goes in; each has a bias of its own."""
-_SMALL = ("total_out", "law", "bin_out", "scale_out", "number_out")
+_SMALL = ("total_out", "bin_out", "scale_out", "number_out")
 
 Weights = dict[str, Any]
 """By name: matrices, and biases with `.b` after the name; of numpy or of JAX."""
