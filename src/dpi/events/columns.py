@@ -303,14 +303,19 @@ the column's.
 """
 
 
+SHARED = 1 << 24
+"""Bytes that the texts of a handful of rows take at most as objects, if all rows share the longest one."""
+
+
 def handful(column: pl.Series) -> list[str] | None:
-    """The rows of a column of a handful of texts, missing ones as None; None for a longer one.
+    """The rows of a column of a handful of texts, missing ones as None; None for a longer one, or for long texts.
 
     >>> import polars as pl
     >>> handful(pl.Series(["a", "b"])), handful(pl.Series(["a"]).new_from_index(0, HANDFUL + 1))
     (['a', 'b'], None)
     """
-    return column.to_list() if column.len() <= HANDFUL else None
+    few = column.len() <= HANDFUL and column.len() * column.estimated_size() <= SHARED
+    return column.to_list() if few else None
 
 
 LONGEST = 1024
@@ -328,6 +333,9 @@ def bounded(texts: pl.Series, most: int = LONGEST) -> pl.Series:
 
     if texts.dtype not in (pl.String, pl.Binary):
         return texts
+    rows = handful(texts) if texts.dtype == pl.String else None
+    if rows is not None and all(text is None or len(text) <= most // 4 for text in rows):
+        return texts  # a character has four bytes at most
     size = texts.str.len_bytes() if texts.dtype == pl.String else texts.bin.size()
     wrong = (size > most).fill_null(False)
     return texts.set(wrong, None) if wrong.any() else texts
@@ -339,6 +347,9 @@ def short(texts: pl.Series) -> pl.Series:
 
     texts = bounded(texts)
     if texts.dtype != pl.String:
+        return texts
+    rows = handful(texts)
+    if rows is not None and "" not in rows:
         return texts
     empty = (texts == "").fill_null(False)
     return texts.set(empty, None) if empty.any() else texts
