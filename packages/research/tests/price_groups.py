@@ -4,14 +4,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpi_research.learn.prices import STEPS
+from dpi.budget.classes import ClassBudget, GroupBudget
+from dpi.budget.epsilon import Epsilon
 
 
-def in_groups(prices, slot):
-    """The groups of a slot: its due classes with the share of each."""
-    steps = np.round(prices.shares(slot) * STEPS).astype(int)
-    groups = {}
-    for number, (part, group) in enumerate(zip(steps.tolist(), prices.histogram().tolist(), strict=True)):
-        if part:
-            groups.setdefault(group, []).append((number, Fraction(part, STEPS)))
-    return tuple(tuple(group) for group in groups.values())
+def in_groups(budget, asked, epsilon):
+    """The groups of a slot: due histograms with their price, of which nobody pays more than half of what is left."""
+    member, groups = budget.histogram(), []
+    for histogram in np.flatnonzero(asked.due):
+        price = Epsilon(round(float(asked.prices[histogram]) * epsilon.units))
+        share = Fraction(1, 2) if histogram else Fraction(1)
+        classes = [ClassBudget(int(m), price, share, epsilon.units) for m in np.flatnonzero(member == histogram)]
+        groups.append(GroupBudget(price, tuple(classes)))
+    return tuple(groups)

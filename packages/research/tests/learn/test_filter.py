@@ -33,7 +33,8 @@ def measure(rng, users, price, due=(1, 1, 1, 1), phase=0, season=NONE):
     """A slot of these users by histogram and bin."""
     price, due = np.array(price, np.float32), np.array(due, np.float32)
     sums = (np.asarray(users) * price[:, None] + rng.laplace(size=np.shape(users))) * due[:, None]
-    return Measurement(sums.astype(np.float32), due, price, phase, season, NONE)
+    width = np.array([1, 4, 32, 0], np.float32)
+    return Measurement(sums.astype(np.float32), due, price, phase, season, NONE, width)
 
 
 def check(said, bins):

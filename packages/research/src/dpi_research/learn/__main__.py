@@ -1,4 +1,4 @@
-"""`python -m dpi_research.learn train|evaluate|card`."""
+"""`python -m dpi_research.learn train|heads|evaluate|card`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,38 @@ def main() -> None:
     train.add_argument("--longest", type=int, default=700, help="slots of the longest worlds")
     train.add_argument("--bins", type=int, default=batches.SIZES[-1], help="bins of the largest worlds")
     train.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    heads = commands.add_parser("heads", help="train the heads beside a filter; needs JAX")
+    heads.add_argument("folder", type=Path, help="where weights.npz of both is written")
+    heads.add_argument("--filter", type=Path, required=True, help="weights of the filter")
+    heads.add_argument("--steps", type=int, default=2000)
+    heads.add_argument("--first", type=int, default=950_000, help="the first seed of worlds")
+    heads.add_argument("--worlds", type=int, default=800)
+    heads.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     evaluate = commands.add_parser("evaluate", help="what weights say of streams whose truth is known")
     evaluate.add_argument("--weights", type=Path, help="a file of weights, instead of those of this package")
     evaluate.add_argument("--worlds", type=Path, help="the script worlds.py")
     evaluate.add_argument("--seeds", type=int, nargs=2, default=(0, 40), metavar=("FIRST", "COUNT"))
+    evaluate.add_argument("--prior", choices=("choosing", "reporting"), help="200 unseen worlds of the prior")
     evaluate.add_argument("--year", type=Path, help="the script year.py")
     evaluate.add_argument("--users", type=int, default=20_000, help="users a day of that year")
     evaluate.add_argument("--shop", action="store_true")
     evaluate.add_argument("--real", nargs="*", default=(), help="names of real streams in DPI_DATA")
     commands.add_parser("card", help="print the card of this package's weights, after a look at their digest")
     options = parser.parse_args()
-    {"train": _train, "evaluate": _evaluate, "card": _card}[options.command](options)
+    {"train": _train, "heads": _heads, "evaluate": _evaluate, "card": _card}[options.command](options)
+
+
+def _heads(options: argparse.Namespace) -> None:
+    from dpi_research.learn.heads_training import train_heads
+    from dpi_research.learn.shapes import HEADS, digest, load_weights, save_weights
+
+    found = load_weights(options.filter)
+    filtered = {name: array for name, array in found.items() if name.removesuffix(".b") not in HEADS}
+    seeds = range(options.first, options.first + options.worlds)
+    both = {**filtered, **train_heads(filtered, seeds, options.steps, options.processes, _say, longest=256)}
+    options.folder.mkdir(parents=True, exist_ok=True)
+    save_weights(options.folder / "weights.npz", both)
+    _say(f"weights {digest(both)}")
 
 
 def _evaluate(options: argparse.Namespace) -> None:
@@ -44,10 +65,12 @@ def _evaluate(options: argparse.Namespace) -> None:
     from dpi_research.learn.card import trained
     from dpi_research.learn.shapes import load_weights
 
+    seeds = {"choosing": reports.CHOOSING, "reporting": reports.REPORTING}
     weights = load_weights(options.weights) if options.weights else trained()
     first, count = options.seeds
     lines = [
         *([reports.on_worlds(weights, options.worlds, range(first, first + count))] if options.worlds else []),
+        *([reports.on_prior(weights, seeds[options.prior])] if options.prior else []),
         *([reports.on_year(weights, options.year, options.users)] if options.year else []),
         *([reports.on_shop(weights)] if options.shop else []),
         *(reports.on_real(weights, name) for name in options.real),

@@ -79,6 +79,7 @@ def windows(rows: list[Record], size: int, window: int = WINDOW) -> Iterator[dic
     fixed = {
         "season": np.array([float(row.period > 0) for row in rows], np.float32),
         "partial": np.array([float(row.partial) for row in rows], np.float32),
+        "width": np.array([row.width for row in rows], np.float32),
         "mask": mask,
         "floor": floor,
     }

@@ -1,4 +1,4 @@
-"""What the slots of a stream ask, whichever way its budget is kept: shares of what is left, by class, and prices.
+"""What the slots of a stream ask, whichever way its budget is kept: prices.
 
 * `Listed`: the price list of `prices`, which follows the public transcript.
 * `Costly`: every slot costs the same until an account is empty (`Ledger(per_slot=…)`, and spend-first with one
@@ -15,12 +15,10 @@ import numpy as np
 
 from dpi_research.learn.prices import (
     HISTOGRAMS,
-    STEPS,
     TOP,
     Floats,
     Heard,
     Options,
-    PriceList,
     Wholes,
     opening,
     write_list,
@@ -33,10 +31,8 @@ UNPAID = 1e-7
 class Asked(NamedTuple):
     """What a slot asks."""
 
-    shares: Floats
-    """The part of what is left that a user of each class pays; zero if the class is not due."""
     prices: Floats
-    """The part of ε that a user of each histogram is expected to pay, or would if it were due."""
+    """The part of ε that a user of each histogram pays, or would if it were due."""
     due: Floats
 
 
@@ -49,18 +45,18 @@ class Budget(Protocol):
     """Whether accounts may be empty."""
 
     def histogram(self) -> Wholes:
-        """Return the histogram of each class."""
+        """Return the histogram of users with 0, 1, … `TOP` payments."""
 
     def ask(self, slot: int) -> Asked:
         """Return what a slot asks."""
 
-    def hear(self, newcomers: float, returning: float | None) -> None:
-        """Hear the noisy totals of the slot; None where returning users were not due."""
+    def hear(self, newcomers: float, returning: float) -> None:
+        """Hear the released numbers of users of the slot."""
 
 
 @dataclass
 class Listed:
-    """Shares by a price list, written anew whenever the stream is a tenth longer."""
+    """A price list, written anew whenever the stream is a tenth longer."""
 
     bins: int
     epsilon: float
@@ -69,30 +65,24 @@ class Listed:
     partial = False
 
     def __post_init__(self) -> None:
-        self.heard, self.list, self._last, self._next = Heard(), opening(self.options), 0.0, 1
+        self.heard, self.list, self._next = Heard(), opening(self.bins, self.epsilon, self.options), 1
 
     def histogram(self) -> Wholes:
-        """Return the histogram of each class."""
+        """Return the histogram of users with 0, 1, … `TOP` payments."""
         return self.list.histogram()
 
     def ask(self, slot: int) -> Asked:
         """Return what the list asks."""
-        prices, shares = self.list.prices(slot), self.list.shares(slot)
+        prices = self.list.prices(slot)
         due = prices > 0
-        return Asked(shares, np.where(due, prices, np.maximum(_in_a_poll(self.list), UNPAID)), due.astype(float))
+        return Asked(np.where(due, prices, np.maximum(self.list.poll, UNPAID)), due.astype(float))
 
-    def hear(self, newcomers: float, returning: float | None) -> None:
+    def hear(self, newcomers: float, returning: float) -> None:
         """Write the list anew if it is time."""
-        self._last = self._last if returning is None else returning
-        self.heard = self.heard.hear(newcomers, self._last, float(self.list.trickle[0]) / STEPS)
+        self.heard = self.heard.hear(newcomers, returning, float(self.list.trickle[0]))
         if self.heard.slots >= self._next:
             self._next = int(self._next * 1.1) + 1
             self.list = write_list(self.heard, self.bins, self.epsilon, self.options)
-
-
-def _in_a_poll(prices: PriceList) -> Floats:
-    paid = prices.poll * prices.left / STEPS
-    return np.asarray(paid[np.r_[np.array(prices.edges[1:]) - 1, TOP]])
 
 
 @dataclass
@@ -108,12 +98,10 @@ class Costly:
         return (np.arange(TOP + 1) >= self.payments).astype(np.int64)
 
     def ask(self, slot: int) -> Asked:
-        """Return 1/(n - m) of what is left of class m: the same cost for all."""
-        rest = self.payments - np.arange(TOP + 1)
-        shares = np.where(rest > 0, 1 / np.maximum(rest, 1), 0.0)
-        return Asked(shares, np.r_[1 / self.payments, np.full(HISTOGRAMS - 1, UNPAID)], np.eye(HISTOGRAMS)[0])
+        """Return the cost, of all who can pay it."""
+        return Asked(np.r_[1 / self.payments, np.full(HISTOGRAMS - 1, UNPAID)], np.eye(HISTOGRAMS)[0])
 
-    def hear(self, newcomers: float, returning: float | None) -> None:
+    def hear(self, newcomers: float, returning: float) -> None:
         """Hear nothing."""
 
 
@@ -136,9 +124,9 @@ class Shrinking:
     def ask(self, slot: int) -> Asked:
         """Return the element."""
         price = (slot + self.begin) ** -self.power / self._sum
-        return Asked(np.full(TOP + 1, price), np.r_[price, np.full(HISTOGRAMS - 1, UNPAID)], np.eye(HISTOGRAMS)[0])
+        return Asked(np.r_[price, np.full(HISTOGRAMS - 1, UNPAID)], np.eye(HISTOGRAMS)[0])
 
-    def hear(self, newcomers: float, returning: float | None) -> None:
+    def hear(self, newcomers: float, returning: float) -> None:
         """Hear nothing."""
 
 
@@ -154,11 +142,13 @@ def draw_budget(seed: int, bins: int, epsilon: float) -> Budget:
         return Listed(bins, epsilon)
     horizon = float(np.exp(rng.uniform(np.log(10), np.log(1000)))) if rng.random() < 0.3 else None
     options = Options(
-        stretch=float(np.exp(rng.uniform(-1, 2))),
+        stretch=float(np.exp(rng.uniform(-1, 1.5))),
         horizon=horizon,
         split=float(rng.uniform(-0.5, 0.5)),
         waits=int(rng.integers(-1, 2)),
         first=float(rng.uniform(0.1, 0.5)),
         width=int(rng.integers(2, 7)),
+        wider=int(rng.integers(3, 9)),
+        often=float(np.exp(rng.uniform(-0.5, 1.5))),
     )
     return Listed(bins, epsilon, options)

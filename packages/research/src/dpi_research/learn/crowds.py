@@ -1,8 +1,8 @@
 """A world played in aggregate: how many people of each kind, histogram and habit are active, not who.
 
 Bins are drawn as individuals would draw them: people are thinned out bin by bin, exactly where a few are left and by a
-normal law where many are. Which class within a histogram somebody is in is followed on average, and so is what they
-have left: users of a histogram pay nearly alike, so that sums differ by less than chance (`test_crowds`).
+normal law where many are. How often somebody has paid is followed on average, and so is what they have left: users of
+a histogram pay alike, so that sums differ by less than chance (`test_crowds`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi_research.learn.budgets import Asked, Budget
-from dpi_research.learn.prices import HISTOGRAMS, TOP, Floats
+from dpi_research.learn.prices import HISTOGRAMS, TOP, Floats, pay
+from dpi_research.learn.returns import Again, Expected
 from dpi_research.learn.scenes import Scene, scenes
 from dpi_research.learn.worlds import Random, World
 
 MANY = 25.0
 """From this variance on a count is drawn by the normal law."""
+CLASSES = 160
+"""Payments are counted up to it, less one: what people have left depends on them."""
+WRONG, KEPT = 0.3, 0.95
+"""The mean deviation of the logarithm by which numbers of users are heard wrong, and how much of it is kept."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Slot:
     users: Floats
     members: Floats
     newcomers: float
+    again: Again
 
 
 def thin(rng: Random, people: Floats, part: Floats | float) -> Floats:
@@ -67,10 +73,11 @@ class Crowd:
         kinds = len(world.kinds)
         self._world, self._budget, self._rng = world, budget, rng
         self._people: Floats = np.zeros((kinds, HISTOGRAMS, world.bins))
-        self._classes: Floats = np.zeros((kinds, TOP + 1))
-        self._left: Floats = np.zeros((kinds, TOP + 1))
-        self._member = np.eye(HISTOGRAMS)[budget.histogram()]  # which histogram a class is in
+        self._classes: Floats = np.zeros((kinds, CLASSES))
+        self._left: Floats = np.zeros((kinds, CLASSES))
+        self._member = np.eye(HISTOGRAMS)[budget.histogram()[np.minimum(np.arange(CLASSES), TOP)]]
         self._keep = 1 - np.array([kind.leave for kind in world.kinds])
+        self._returns = Expected(world.kinds, rng)
         self._habit = np.array([kind.habit for kind in world.kinds])[:, None, None]
 
     def play(self, scene: Scene, asked: Asked) -> Slot:
@@ -123,11 +130,15 @@ class Crowd:
         rate = (here / np.maximum(people, 1e-9)) @ self._member.T
         acting = self._classes * rate  # by kind and class
         left = self._left / np.maximum(self._classes, 1e-9)
-        each = asked.shares * (left if self._budget.accounts else 1.0)
+        histogram = self._member.argmax(1)
+        each = np.broadcast_to(asked.prices[histogram] * (asked.due[histogram] > 0), left.shape)
+        if self._budget.accounts:
+            each = pay(each, left, histogram)
         on_average = (acting * each) @ self._member / np.maximum(acting @ self._member, 1e-9)
         paid = np.einsum("ijb,ij->jb", visits, on_average)
-        result = Slot(paid, visits.sum((0, 1)), here.sum(0), float(acting[:, 0].sum()))
-        payers = np.where(asked.shares > 0, acting, 0.0)
+        again = self._returns.see(people.sum(1), here.sum(1), acting[:, 0])
+        result = Slot(paid, visits.sum((0, 1)), here.sum(0), float(acting[:, 0].sum()), again)
+        payers = np.where(asked.due[histogram] > 0, acting, 0.0)
         self._cross(active, acting, payers)
         taken = payers * left
         self._classes -= payers
@@ -150,18 +161,16 @@ class Crowd:
 
 
 def crowds(world: World, budget: Budget, seed: int) -> Iterator[tuple[Asked, Slot]]:
-    """Yield what each slot asks and what it has; noisy totals are told to the budget."""
+    """Yield what each slot asks and what it has; the budget hears numbers of users that are off by a factor.
+
+    In a stream it hears the released ones. Here nobody estimates any: the factor wanders, by as much as chance decides.
+    """
     rng = np.random.default_rng([seed, 54])
-    crowd, noise = Crowd(world, budget, rng), np.sqrt(2 * world.bins)
+    crowd, wrong, off = Crowd(world, budget, rng), np.zeros(2), rng.exponential(WRONG)
     for scene in scenes(world):
         asked = budget.ask(scene.slot)
         slot = crowd.play(scene, asked)
         yield asked, slot
-        tell(budget, asked, slot.paid.sum(-1), world.epsilon, noise * rng.standard_normal(HISTOGRAMS))
-
-
-def tell(budget: Budget, asked: Asked, paid: Floats, epsilon: float, noise: Floats) -> None:
-    """Tell the budget the number of users that noisy totals of a slot suggest."""
-    users = (paid * epsilon + noise) / (asked.prices * epsilon)
-    returning = asked.due[1:] > 0
-    budget.hear(float(users[0]), float(users[1:][returning].sum()) if returning.any() else None)
+        wrong = KEPT * wrong + off * np.sqrt(1 - KEPT**2) * rng.standard_normal(2)
+        returning = max(slot.users.sum() - slot.newcomers, 0)
+        budget.hear(*(np.array([slot.newcomers, returning]) * np.exp(wrong)).tolist())

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from dpi_research.learn.budgets import Asked, Budget
-from dpi_research.learn.crowds import Slot, tell
-from dpi_research.learn.ledger import Accounts
-from dpi_research.learn.prices import HISTOGRAMS, Wholes
+from dpi_research.learn.crowds import Slot
+from dpi_research.learn.ledger import Accounts, Visits
+from dpi_research.learn.prices import Wholes
 from dpi_research.learn.scenes import scenes
 from dpi_research.learn.worlds import World
 
@@ -46,15 +46,9 @@ def people(world: World, seed: int) -> Iterator[tuple[Wholes, Wholes]]:
         yield name[active], np.where(own_bin, own[active], draw(kind[active]))
 
 
-def individuals(
-    stream: Iterable[tuple[Wholes, Wholes]], bins: int, epsilon: float, budget: Budget, seed: int
-) -> Iterator[tuple[Asked, Slot]]:
-    """Yield what each slot of a stream asks and what it has; noisy totals are told to the budget."""
-    rng = np.random.default_rng([seed, 56])
+def individuals(stream: Iterable[tuple[Wholes, Visits]], bins: int, budget: Budget) -> Iterator[tuple[Asked, Slot]]:
+    """Yield what each slot of a stream asks and what it has; whoever listens tells the budget what is released."""
     accounts = Accounts(budget)
-    for number, (users, values) in enumerate(stream):
+    for number, (users, visits) in enumerate(stream):
         asked = budget.ask(number)
-        slot = accounts.measure(users, values, bins, asked)
-        yield asked, slot
-        noise = np.sqrt(2 * bins) * rng.standard_normal(HISTOGRAMS)
-        tell(budget, asked, slot.paid.sum(-1), epsilon, noise)
+        yield asked, accounts.measure(users, visits, bins, asked)

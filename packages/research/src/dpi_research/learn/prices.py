@@ -1,23 +1,23 @@
-"""The price list: what a slot asks of each class of users, in the ledger's own terms, from few released numbers.
+"""The price list: what a slot asks of its users, one price for each histogram, from few released numbers.
 
-The ledger knows a user by the number m of payments so far, at most `TOP`, and asks a class for a share of what its
-users have left, in steps of 2^-12 (`dpi.budget.classes`). The list keeps to these rules as they are: 41 classes,
-today's steps, no new proof. A user who stays pays (s + x)^-1.7 of ε after s slots of their own, where x is the
-*stretch*. Shares are set so that users of one histogram pay alike: the price of a histogram over what a class is
-expected to have left.
+A user is known by the number m of payments so far, counted up to `TOP`, which says in which histogram a value is
+measured. **Everybody in a histogram pays its price**, or `MOST` of what is left where that is less: totals then tell
+numbers of users exactly, up to noise. In the ledger's terms a group of classes has the share 1/2 and a price E below
+half of what its users have left; `billing.affordable` and `billing.debit` do the rest as they are proved.
+
+A user who stays pays (s + x)^-1.7 of ε after s slots of their own, where x is the *stretch*.
 
 * Newcomers pay F(1)/F(1 + V), at most .85, where V is how many visits follow a first one.
 * Returning users pay a *trickle* in every slot and more in a *poll*, one of 2^`wait` slots by the public clock.
   `split` is the part that polls take.
-* Class `TOP` takes all further payments. Its share follows the age of the stream, since nobody knows theirs.
+* The last histogram takes all further payments. Its price follows the age of the stream.
 
-V, and λ (users per bin), come from noisy totals: `Heard` keeps them, and a list is written anew whenever a stream is a
-tenth longer, so that prices change slowly. A function of the public transcript: sees no account and no user.
+V, and λ (users per bin), come from released numbers of users: `Heard` keeps them, and a list is written anew whenever
+a stream is a tenth longer, so that prices change slowly. A function of the public transcript: sees no account, no user.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,9 +29,11 @@ from dpi_research.learn.clock import level
 Floats = npt.NDArray[np.floating[Any]]
 Wholes = npt.NDArray[np.int64]
 
-TOP, STEPS, HISTOGRAMS = 40, 1 << 12, 4
-DECAY, MOST, RETURNING = 1.7, 0.85, 0.5
-"""The power of payments; no newcomer and no returning user is asked for a larger share."""
+TOP, HISTOGRAMS = 40, 4
+DECAY, DEAREST, MOST = 1.7, 0.85, 0.5
+"""The power of payments; newcomers' highest price; the part of what is left that a returning user pays at most."""
+PRESUMED = 3000.0
+"""Users of the first slot, before any was counted: the middle, in logarithms, of sizes from ten to a million."""
 FADE, YOUNG = 0.9, 10.0
 """How fast released numbers are forgotten, and after how many slots half of those who return are seen to: guesses."""
 
@@ -40,7 +42,7 @@ FADE, YOUNG = 0.9, 10.0
 class Options:
     """What a search over lists may choose; the defaults are those of ESTIMATOR §4."""
 
-    stretch: float = 1.0
+    stretch: float = 1.5
     """Times max(.3, .88·(λε)^.6 - 2) slots."""
     horizon: float | None = None
     """The stretch itself, in slots, where it is declared."""
@@ -48,43 +50,43 @@ class Options:
     """Added to the part of polls that follows from the signal."""
     waits: int = 0
     """Added to the logarithm of the wait."""
-    first: float = 0.2
-    """What users of the first slot pay, of whom nothing is known."""
+    first: float | None = None
+    """What users of the first slot pay; what `PRESUMED` users would where it is None."""
     width: int = 4
-    """The number of classes in the second histogram; the third has four times as many."""
+    """How many payments the second histogram takes; the third takes `wider` times as many."""
+    wider: int = 8
+    often: float = 2.0
+    """How many times as often as the mean user those of the last histogram are presumed to come, but once a slot."""
 
 
 @dataclass(frozen=True)
 class PriceList:
-    """Shares of each class in trickle slots and in polls, in steps of 2^-12, and what users are expected to pay."""
+    """Prices of each histogram in trickle slots and in polls, as parts of ε."""
 
-    trickle: Wholes
-    poll: Wholes
-    left: Floats
-    """What a user of each class is expected to have left, as a part of ε."""
+    trickle: Floats
+    poll: Floats
     edges: tuple[int, ...]
-    """The first class of each histogram."""
+    """The fewest payments of users of each histogram."""
     wait: int
     """A slot of each aligned block of 2^wait is a poll."""
 
-    def shares(self, slot: int) -> Floats:
-        """Return the share of what is left that each class pays in a slot; zero if it is not due."""
-        return (self.poll if level(slot, self.wait) >= self.wait else self.trickle) / STEPS
+    def prices(self, slot: int) -> Floats:
+        """Return what a user of each histogram pays in a slot; zero if it is not due."""
+        return self.poll if level(slot, self.wait) >= self.wait else self.trickle
 
     def histogram(self) -> Wholes:
-        """Return the histogram in which each class is measured."""
+        """Return the histogram of users with 0, 1, … `TOP` payments."""
         return np.searchsorted(np.array(self.edges), np.arange(TOP + 1), side="right") - 1
 
-    def prices(self, slot: int) -> Floats:
-        """Return the part of ε that a user of each histogram is expected to pay in a slot; zero if it is not due."""
-        paid = self.shares(slot) * self.left
-        last = np.r_[np.array(self.edges[1:]) - 1, TOP]
-        return np.asarray(paid[last])
+
+def pay(price: Floats, left: Floats, histogram: Wholes) -> Floats:
+    """Return what users with so much left pay of a price: all of it, or as much as is affordable."""
+    return np.asarray(np.minimum(price, np.where(histogram > 0, MOST * left, left)))
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What noisy totals told so far."""
+    """What released numbers of users told so far."""
 
     first: float = 0.0
     """Users of the first slot."""
@@ -120,6 +122,11 @@ class Heard:
         return max((self.newcomers + self.returning) / self.weight if self.weight else self.first, 1.0)
 
     @property
+    def rate(self) -> float:
+        """How often a user came so far, on average: active users over all there ever were."""
+        return min(self.users / self.came, 1.0)
+
+    @property
     def visits(self) -> float:
         """V: returning users for each newcomer. A young stream has not seen many of them return yet."""
         prior = self.first / 4 * FADE**self.slots + 1
@@ -132,52 +139,46 @@ class Heard:
         return self.paid / self.came
 
 
-def opening(options: Options) -> PriceList:
-    """Return the list of the first slot: only newcomers are there."""
-    shares = np.zeros(TOP + 1, dtype=np.int64)
-    shares[0] = max(1, round(options.first * STEPS))
-    return PriceList(shares, shares, np.ones(TOP + 1), _edges(options), 0)
+def opening(bins: int, epsilon: float, options: Options) -> PriceList:
+    """Return the list of the first slot: only newcomers are there, and nobody knows how many."""
+    stretch = _stretch(PRESUMED / bins * epsilon, options)
+    first = options.first or min(1 - (stretch / (1 + stretch)) ** (DECAY - 1), DEAREST)
+    prices = np.r_[first, np.zeros(HISTOGRAMS - 1)]
+    return PriceList(prices, prices, _edges(options), 0)
+
+
+def _stretch(signal: float, options: Options) -> float:
+    """Return the stretch for so many users per bin, times ε."""
+    return options.horizon or max(0.3, 0.88 * signal**0.6 - 2) * options.stretch
 
 
 def write_list(heard: Heard, bins: int, epsilon: float, options: Options) -> PriceList:
     """Return the list that follows from what was released."""
     signal = heard.users / bins * epsilon
-    stretch = options.horizon or max(0.3, 0.88 * signal**0.6 - 2) * options.stretch
+    stretch = _stretch(signal, options)
     wait = int(np.clip(3 - int(np.searchsorted([30, 300, 3000], signal)) + options.waits, 0, 4))
     afforded = signal * 0.4 / (stretch + 1)
     split = float(np.clip(0.5 - 0.5 * np.log10(max(afforded, 1e-9) / 3) + options.split, 0, 1)) if wait else 0.0
     if split > 0.9:
         split = 1.0  # so little would tell nothing in between
     apart = 1 << wait if split == 1 else 1  # own slots between two payments
-    own = np.r_[0.0, 1.0 + np.arange(TOP + 1) * apart]
-    typical = own[TOP] + 0.35 * max(heard.slots - own[TOP], 0)  # own slots of a user of the top class: a guess
-    pay = np.diff(1 - (stretch / (own + stretch)) ** (DECAY - 1))
-    kept = (stretch / (typical + stretch)) ** (DECAY - 1)
-    hazard = apart * (DECAY - 1) / (typical + stretch)
     edges = _edges(options)
-    for first, end in itertools.pairwise(edges):
-        pay[first:end] = pay[first:end].mean()
-    pay[edges[-1] :] = hazard * kept if heard.slots > own[TOP] else pay[edges[-1] :].mean()
-    first_mass = float(pay[0])
-    first_pay = _newcomers(heard.visits, stretch, float(pay[0]))
-    before = heard.entry
-    pay[1:] *= (1 - before) / (1 - pay[0])
-    left = np.r_[1.0, 1 - before - np.r_[0.0, np.cumsum(pay[1:TOP])]]
-    left[TOP] = (1 - before) / (1 - first_mass) * kept
-    share = pay / left
-    both = [(1 - split) * share, share * ((1 - split) + split * (1 << wait) / apart)]
-    steps = [np.clip(np.round(np.minimum(part, RETURNING) * STEPS), 1, STEPS).astype(np.int64) for part in both]
-    if split == 1:
-        steps[0][:] = 0
-    for part in steps:
-        part[0] = max(1, round(first_pay * STEPS))
-    return PriceList(steps[0], steps[1], left, edges, wait)
+    own = np.r_[0.0, 1.0 + (np.array(edges[1:]) - 1.0) * apart]  # own slots of a user who enters a histogram
+    unpaid = (stretch / (np.r_[own, own[-1] + 1] + stretch)) ** (DECAY - 1)
+    price = (unpaid[:-1] - unpaid[1:]) / np.diff([*edges, edges[-1] + 1])
+    older = own[-1] + min(options.often * heard.rate, 1.0) * max(heard.slots - own[-1], 0)
+    price[-1] = apart * (DECAY - 1) / (older + stretch) * (stretch / (older + stretch)) ** (DECAY - 1)
+    price[1:] *= (1 - heard.entry) / (1 - price[0])
+    price[0] = _newcomers(heard.visits, stretch, float(price[0]))
+    trickle, poll = (1 - split) * price, ((1 - split) + split * (1 << wait) / apart) * price
+    trickle[0] = poll[0] = price[0]
+    return PriceList(trickle, poll, edges, wait)
 
 
 def _newcomers(visits: float, stretch: float, least: float) -> float:
     spread = 1 - (stretch / (np.array([1.0, 1 + visits]) + stretch)) ** (DECAY - 1)
-    return float(np.clip(spread[0] / spread[1], least, MOST))
+    return float(np.clip(spread[0] / spread[1], least, DEAREST))
 
 
 def _edges(options: Options) -> tuple[int, ...]:
-    return 0, 1, 1 + options.width, 1 + 5 * options.width
+    return 0, 1, 1 + options.width, min(1 + (1 + options.wider) * options.width, TOP)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dpi_research.learn.budgets import Asked, draw_budget
+from dpi_research.learn.budgets import Asked, Budget, draw_budget
 from dpi_research.learn.crowds import Slot, crowds
-from dpi_research.learn.prices import Floats
+from dpi_research.learn.prices import HISTOGRAMS, Floats
 from dpi_research.learn.worlds import draw_world
 
 
@@ -28,6 +28,10 @@ class Record:
     members: Floats
     """T × G: active users by histogram."""
     newcomers: Floats
+    again: Floats
+    """T × 9: the numbers of `returns.Again`, one after the other."""
+    width: Floats
+    """G: how many payments users of a histogram make before they move on; zero where they never do."""
     period: int
     """The declared period, or 0."""
     partial: bool
@@ -42,7 +46,7 @@ def _stack(rows: list[Any]) -> Floats:
     return np.array(rows, dtype=np.float32)
 
 
-def collect(slots: Iterable[tuple[Asked, Slot]], epsilon: float, period: int | None, partial: bool) -> Record:
+def collect(slots: Iterable[tuple[Asked, Slot]], epsilon: float, period: int | None, budget: Budget) -> Record:
     """Return the record of a stream."""
     rows = [*slots]
     return Record(
@@ -52,13 +56,22 @@ def collect(slots: Iterable[tuple[Asked, Slot]], epsilon: float, period: int | N
         _stack([slot.users for _, slot in rows]),
         _stack([slot.members for _, slot in rows]),
         _stack([slot.newcomers for _, slot in rows]),
+        _stack([np.hstack(slot.again) for _, slot in rows]),
+        widths(budget),
         period or 0,
-        partial,
+        budget.partial,
     )
+
+
+def widths(budget: Budget) -> Floats:
+    """Return how many payments users of each histogram of a budget make before they move on, or zero."""
+    counts = np.bincount(budget.histogram(), minlength=HISTOGRAMS)
+    last = int(np.flatnonzero(counts)[-1])
+    return np.where(np.arange(HISTOGRAMS) < last, counts, 0).astype(np.float32)
 
 
 def record(seed: int, **options: int) -> Record:
     """Return the record of the world and the budget of a seed."""
     world = draw_world(seed, **options)
     budget = draw_budget(seed, world.bins, world.epsilon)
-    return collect(crowds(world, budget, seed), world.epsilon, world.period if world.declared else None, budget.partial)
+    return collect(crowds(world, budget, seed), world.epsilon, world.period if world.declared else None, budget)

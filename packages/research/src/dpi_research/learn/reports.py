@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from dpi_research.datasets import load
-from dpi_research.learn.evaluation import Said, compare, follow, measure_stream, summary
+from dpi_research.learn.batches import make
+from dpi_research.learn.evaluation import Engagement, Said, compare, engagement, follow, follow_stream, summary
 from dpi_research.learn.prices import Floats, Wholes
 from dpi_research.learn.records import Record
 from dpi_research.learn.shapes import Weights
@@ -28,6 +29,10 @@ REAL = {
     "retail-country": ("retail", "country", "7d", 20),
 }
 """A name of `datasets`, the column of values, the slot, and how many values are listed."""
+
+
+CHOOSING, REPORTING = range(900_000, 900_200), range(910_000, 910_200)
+"""Seeds of worlds of the prior that no training saw: for choosing between weights, and for reporting once."""
 
 
 def load_script(path: Path) -> ModuleType:
@@ -44,14 +49,17 @@ def load_script(path: Path) -> ModuleType:
 def on_worlds(weights: Weights, script: Path, seeds: range) -> Iterator[str]:
     """Yield a line for each world of `worlds.py`, and a summary in the words of that script."""
     worlds, rows, jumps = load_script(script), [], []
+    heads = list[dict[str, Engagement]]()
     for seed in seeds:
         world = worlds.world(seed)
-        measured = measure_stream(worlds.play(world), world.bins, world.epsilon, world.season, seed=seed)
-        said = follow(weights, measured, seed)
+        stream = worlds.play(world)
+        measured, said = follow_stream(weights, stream, world.bins, world.epsilon, world.season, seed=seed)
         scores = compare(measured, said)
         if len(scores.error) < 10:
             continue
         jumps.append(_after_jump(measured, said, world.jump))
+        if said.told:
+            heads.append(engagement(measured, said))
         rows.append([
             scores.divergence.mean(), scores.uniform.mean(), scores.bins_inside.mean(), scores.inside.mean(),
             np.median(scores.error), np.median(scores.half_width), scores.newcomers_inside.mean(),
@@ -69,6 +77,43 @@ def on_worlds(weights: Weights, script: Path, seeds: range) -> Iterator[str]:
         f"{table[:, 3].min():.2f}; after a jump {after.mean():.2f}, below .8 in {(after < 0.8).mean():.2f}; newcomers "
         f"inside {table[:, 6].mean():.3f}, returning {table[:, 7].mean():.3f}, forecasts {table[:, 8].mean():.3f}"
     )
+    for head in heads[0] if heads else ():
+        errors, insides = np.array([found[head] for found in heads if head in found]).T
+        yield f"{head}: error {np.median(errors):.3f}, inside {insides.mean():.3f}"
+
+
+def on_prior(weights: Weights, seeds: range) -> Iterator[str]:
+    """Yield what unseen worlds of the prior give, with their own budgets: all, and by the number of users."""
+    rows = []
+    for seed in seeds:
+        measured = make(seed, longest=700, most_bins=512)
+        if measured is None:
+            continue
+        scores = compare(measured, follow(weights, measured, seed))
+        if len(scores.error) >= 10:
+            uniform = scores.divergence.mean() > scores.uniform.mean() + 0.01
+            rows.append([
+                measured.users.sum(1).mean(), scores.divergence.mean(), scores.bins_inside.mean(),
+                scores.inside.mean(), np.median(scores.error), np.median(scores.half_width), uniform,
+            ])  # fmt: skip
+    table = np.array(rows)
+    for name, part in (
+        ("all", table), ("below 10,000 users", table[table[:, 0] < 1e4]), ("from 10,000 on", table[table[:, 0] >= 1e4])
+    ):  # fmt: skip
+        right = (part[:, 2] > 0.9) & (part[:, 2] < 0.985)
+        yield (
+            f"prior, {name}: {len(part)} worlds: KL {np.exp(np.log(part[:, 1] + 1e-9).mean()):.5f}; above uniform + "
+            f".01 {part[:, 6].mean():.3f}; bins inside .90-.985 {right.mean():.2f}, lowest {part[:, 2].min():.2f}; "
+            f"active users: error {np.median(part[:, 4]):.3f}, half-width {np.median(part[:, 5]):.2f}, inside below "
+            f".9 in {(part[:, 3] < 0.9).mean():.2f}"
+        )
+
+
+def _people(name: str, measured: Record, said: Said) -> Iterator[str]:
+    """Yield what the heads said of people, where there are heads."""
+    if said.told:
+        parts = [f"{head} {found.error:.3f} {found.inside:.2f}" for head, found in engagement(measured, said).items()]
+        yield f"{name}, people: error, inside: {'; '.join(parts)}"
 
 
 def _after_jump(measured: Record, said: Said, jump: tuple[int, int, float] | tuple[()]) -> float:
@@ -87,10 +132,10 @@ def on_year(weights: Weights, script: Path, users: int) -> Iterator[str]:
     year = load_script(script)
     for period in (None, 7):
         stream = ((names, values) for _, names, values in year.world(users, 60, 365, 0))
-        measured = measure_stream(stream, 60, 1.0, period)
-        said = follow(weights, measured, 0)
+        measured, said = follow_stream(weights, stream, 60, 1.0, period)
         held = _inside(measured, said)[150:160, 12].mean()
         yield f"{users} a day, period {period}: {summary(compare(measured, said))} | jump inside {held:.2f}"
+        yield from _people(f"{users} a day", measured, said)
 
 
 def _inside(measured: Record, said: Said) -> Floats:
@@ -100,10 +145,10 @@ def _inside(measured: Record, said: Said) -> Floats:
 
 def on_shop(weights: Weights) -> Iterator[str]:
     """Yield what the shop gives: the value that tripled, and values with a weekday of their own."""
-    measured = measure_stream(shop(0), BINS, 1.0, 7)
-    said = follow(weights, measured, 0)
+    measured, said = follow_stream(weights, shop(0), BINS, 1.0, 7)
     held = _inside(measured, said)
     yield f"shop: {summary(compare(measured, said))}"
+    yield from _people("shop", measured, said)
     soon, later = held[JUMP_DAY : JUMP_DAY + 8, JUMPED].mean(), held[JUMP_DAY:, JUMPED].mean()
     yield f"tripled: inside {soon:.2f} in 8 days, {later:.2f} to the end"
     days = np.arange(DAYS)
@@ -133,5 +178,6 @@ def real_stream(name: str) -> tuple[int, list[tuple[Wholes, Wholes]]]:
 def on_real(weights: Weights, name: str) -> Iterator[str]:
     """Yield what a real stream gives at ε = 2."""
     bins, slots = real_stream(name)
-    measured = measure_stream(slots, bins, 2.0)
-    yield f"{name}, {bins} bins, {len(slots)} slots: {summary(compare(measured, follow(weights, measured, 0)))}"
+    measured, said = follow_stream(weights, slots, bins, 2.0)
+    yield f"{name}, {bins} bins, {len(slots)} slots: {summary(compare(measured, said))}"
+    yield from _people(name, measured, said)

@@ -41,6 +41,8 @@ def scenes(world: World) -> Iterator[Scene]:
         for each in world.happenings:
             if each.what in ("jump", "migration") and each.begin == slot:
                 logs[:, each.bin] += each.size if each.what == "jump" else 0.0
+            if each.what == "reshuffle" and each.begin == slot:
+                logs = logs[:, rng.permutation(logs.shape[1])]
             if each.what == "launch" and slot < each.begin:
                 boost[each.bin] = ABSENT
             if not each.begin <= slot < each.end:
@@ -64,6 +66,8 @@ def scenes(world: World) -> Iterator[Scene]:
         rhythm = np.array([kind.rhythm for kind in kinds]) * world.activity[phase % len(world.activity)]
         rates = np.minimum(np.array([kind.rate for kind in kinds]) * np.exp(rhythm + busy), 1.0)
         arrivals = np.array([kind.arrivals for kind in kinds]) * np.exp(world.growth * slot)
+        waves = [kind.wave if kind.every and slot % kind.every == kind.every - 1 else 0.0 for kind in kinds]
+        arrivals = arrivals + waves
         once = np.array([kind.leave == 1.0 for kind in kinds])
         arrivals, rates = np.where(once, arrivals * np.exp(rhythm + busy), arrivals), np.where(once, 1.0, rates)
         for each in world.happenings:

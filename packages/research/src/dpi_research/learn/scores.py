@@ -25,6 +25,8 @@ class Window(NamedTuple):
     season: Any
     """W."""
     partial: Any
+    width: Any
+    """W × G."""
     mask: Any
     """W × B."""
     users: Any
@@ -54,16 +56,40 @@ def student(z: Any, log_scale: Any, freedom: float = FREEDOM) -> Any:
     return log_scale + 0.5 * (freedom + 1) * jnp.log1p(z * z / freedom)
 
 
+BOUND = 0.1
+
+
+@jax.custom_vjp  # type: ignore[untyped-decorator,unused-ignore]
+def bounded(x: Any) -> Any:
+    """Return the same; going back, what one world adds to a gradient by what it carries has a bound."""
+    return x
+
+
+def _forward(x: Any) -> tuple[Any, Any]:
+    return x, x
+
+
+def _backward(x: Any, slope: Any) -> tuple[Any]:
+    slope = jnp.where(jnp.isfinite(slope), slope, 0.0)
+    size = jnp.sqrt(((slope * (jnp.abs(x) + 0.01)) ** 2).sum() + 1e-30)
+    return (slope * jnp.minimum(1.0, BOUND / size),)
+
+
+bounded.defvjp(_forward, _backward)
+
+
 def play(weights: Weights, states: State, window: Window, key: Any) -> tuple[State, Posterior, Any]:
     """Return the states after a window, the posteriors of all slots, and what was measured in them."""
     due = window.due * window.here[..., None]
-    noise = jax.random.laplace(key, window.paid.shape)
+    noise = jnp.clip(jax.random.laplace(key, window.paid.shape), -40, 40)  # finite on every device
     sums = (window.paid + noise) * due[..., None] * window.mask[:, None, :]
-    one = jax.vmap(lambda state, measured: step(weights, state, measured, jnp))
+    one = jax.vmap(lambda state, measured: step(weights, jax.tree.map(bounded, state), measured, jnp))
 
     def advance(states: State, slot: tuple[Any, ...]) -> Any:
         sums, due, price, phase = slot
-        return one(states, Measurement(sums, due, price, phase, window.season, window.partial, window.mask))
+        return one(
+            states, Measurement(sums, due, price, phase, window.season, window.partial, window.width, window.mask)
+        )
 
     states, posteriors = jax.lax.scan(advance, states, (sums, due, window.price, window.phase))
     return states, posteriors, sums.sum(2)

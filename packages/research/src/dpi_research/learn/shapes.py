@@ -1,8 +1,9 @@
-"""The weights of the filter: their shapes, a first draw of them, and one file without pickle."""
+"""The weights of the filter and its heads: their shapes, a first draw of them, and one file without pickle."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ import numpy as np
 
 from dpi_research.learn.prices import HISTOGRAMS, Floats
 
-MEMORY, OF_BIN = 24, 4
+MEMORY, OF_BIN = 24, 3
 """Numbers that are remembered of each histogram, and of each histogram and bin."""
-HIDDEN, BIN_HIDDEN, SCALE_HIDDEN = 48, 24, 12
+HIDDEN, BIN_HIDDEN, SCALE_HIDDEN = 48, 16, 12
 NUMBERS = ("active", "newcomers", "returning")
-TOTAL_FEATURES, BIN_FEATURES, SCALE_FEATURES, NUMBER_FEATURES = 18, 9, 8, 14
-TOTAL_OUT, BIN_OUT, SCALE_OUT = 9, 6, 2
-_CONTEXT = MEMORY + 10
+TOTAL_FEATURES, BIN_FEATURES, SCALE_FEATURES, NUMBER_FEATURES = 23, 10, 8, 14
+TOTAL_OUT, BIN_OUT, SCALE_OUT, LAW_OUT = 9, 4, 2, 10
+_CONTEXT = MEMORY + 11
 
 SHAPES = {
     "total_in": (HIDDEN, TOTAL_FEATURES + HISTOGRAMS + 2 * MEMORY),
@@ -24,6 +25,7 @@ SHAPES = {
     "total_new": (MEMORY, HIDDEN),
     "total_out": (TOTAL_OUT, HIDDEN + MEMORY),
     "bin_context": (BIN_HIDDEN, _CONTEXT + HISTOGRAMS),
+    "law": (LAW_OUT, _CONTEXT + HISTOGRAMS),
     "bin_in": (BIN_HIDDEN, BIN_FEATURES + 2 * OF_BIN),
     "bin_out": (2 * OF_BIN + BIN_OUT, BIN_HIDDEN),
     "scale_context": (SCALE_HIDDEN, MEMORY + 4),
@@ -33,18 +35,35 @@ SHAPES = {
     "number_out": (2 * len(NUMBERS) + 1, HIDDEN),
 }
 """Rows are what comes out, columns what goes in; each has a bias of its own."""
-_SMALL = ("total_out", "bin_out", "scale_out", "number_out")
+PEOPLE_MEMORY, PEOPLE_HIDDEN, PEOPLE_FEATURES = 16, 32, 17 + 2 * HISTOGRAMS
+HEADS = {
+    "people_in": (PEOPLE_HIDDEN, PEOPLE_FEATURES + PEOPLE_MEMORY),
+    "people_gate": (PEOPLE_MEMORY, PEOPLE_HIDDEN),
+    "people_new": (PEOPLE_MEMORY, PEOPLE_HIDDEN),
+    "people_out": (14, PEOPLE_HIDDEN + PEOPLE_MEMORY),
+    "sum_in": (8, 6),
+    "sum_out": (1, 8),
+    "difference_in": (8, 6),
+    "difference_out": (1, 8),
+}
+"""Those of `heads`, which are trained afterwards."""
+_SMALL = ("total_out", "law", "bin_out", "scale_out", "number_out")
 
 Weights = dict[str, Any]
 """By name: matrices, and biases with `.b` after the name; of numpy or of JAX."""
 
 
 def first_weights(seed: int) -> Weights:
-    """Return weights before training."""
+    """Return weights of the filter before training."""
+    return draw(SHAPES, seed, _SMALL)
+
+
+def draw(shapes: Mapping[str, tuple[int, int]], seed: int, small: Sequence[str]) -> Weights:
+    """Return weights of these shapes, of which some are small."""
     rng = np.random.default_rng(seed)
     found: Weights = {}
-    for name, (rows, columns) in SHAPES.items():
-        scale = (0.1 if name in _SMALL else 1.0) / np.sqrt(columns)
+    for name, (rows, columns) in shapes.items():
+        scale = (0.1 if name in small else 1.0) / np.sqrt(columns)
         found[name] = (scale * rng.standard_normal((rows, columns))).astype(np.float32)
         found[name + ".b"] = np.zeros(rows, dtype=np.float32)
     return found
@@ -57,15 +76,19 @@ def save_weights(path: Path, weights: Weights) -> None:
 
 
 def load_weights(path: Path) -> Weights:
-    """Return the weights of a file; refuses other names and shapes, and anything but numbers."""
+    """Return the weights of a file, with heads or without; refuses other shapes, and anything but numbers."""
     with np.load(path, allow_pickle=False) as stored:
         found = {name: np.asarray(stored[name], dtype=np.float32) for name in stored.files}
-    expected = first_weights(0)
-    if {name: array.shape for name, array in found.items()} != {name: array.shape for name, array in expected.items()}:
+    shapes = {name: array.shape for name, array in found.items()}
+    if not any(shapes == _with_biases(expected) for expected in (SHAPES, {**SHAPES, **HEADS})):
         raise ValueError("the file has no weights of this filter: its names or shapes are others.")
     if not all(np.isfinite(array).all() for array in found.values()):
         raise ValueError("the file's weights are not all finite.")
     return found
+
+
+def _with_biases(shapes: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, ...]]:
+    return {**shapes, **{name + ".b": (rows,) for name, (rows, _) in shapes.items()}}
 
 
 def digest(weights: Weights) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpi_research.learn.prices import Floats
 
-VERSION = "1"
+VERSION = "2"
 Random = np.random.Generator
 
 
@@ -41,6 +41,10 @@ class Kind:
     into: int = 0
     rhythm: float = 0.0
     """How much of the world's rhythm the activity has."""
+    every: int = 0
+    """Every so many slots …"""
+    wave: float = 0.0
+    """… so many more newcomers come."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Happening:
     """Something that happens to laws or to activity, from one slot to before another."""
 
     what: str
-    """jump, launch, removal, migration, holiday, campaign, outage."""
+    """jump, launch, removal, migration, holiday, campaign, outage, reshuffle."""
     begin: int
     end: int
     bin: int = 0
@@ -100,7 +104,10 @@ def draw_world(seed: int, *, longest: int = 2000, most_bins: int = 512) -> World
         if number and rng.random() < 0.6:
             laws.append(_law(rng, bins) if rng.random() < 0.5 else first + rng.normal(0, 0.7, bins))
             law = len(laws) - 1
-        kinds += _kinds(rng, size * rng.dirichlet([1, 1])[0] + 20, law, len(kinds), laws)
+        part = size * rng.dirichlet([1, 1])[0] + 20
+        kinds += _kinds(rng, part, law, len(kinds), laws)
+        if rng.random() < 0.15:
+            kinds[-1].every, kinds[-1].wave = int(rng.integers(5, 40)), float(part * rng.uniform(0.5, 4))
     count = len(laws)
     walk = rng.choice([0, 0.003, 0.01, 0.03, 0.1], size=count, p=[0.35, 0.25, 0.25, 0.1, 0.05])
     world = World(seed, bins, slots, epsilon, kinds, np.array(laws), walk)
@@ -136,8 +143,8 @@ def _kinds(rng: Random, size: float, law: int, number: int, laws: list[Floats]) 
         return [Kind(0, size, 1.0, 1.0, 0.0, law, rhythm=rhythm)]
     rate = 1.0 if rng.random() < 0.15 else float(rng.uniform(0.03, 0.95))
     stock = 0.0 if rng.random() < 0.12 else size / rate
-    arrivals = size * leave / rate * rng.uniform(0.3, 1.5) if leave else 0.0
-    style = rng.choice(["plain", "unlike", "spells", "lives"], p=[0.35, 0.4, 0.12, 0.13])
+    arrivals = size * leave / rate * rng.uniform(0.3, 1.5) if leave and rng.random() < 0.9 else 0.0
+    style = rng.choice(["plain", "unlike", "spells", "lives", "heirs"], p=[0.3, 0.36, 0.12, 0.12, 0.1])
     if style == "unlike":  # rates that differ by orders: Beta, in three parts
         rates = np.sort(rng.beta(0.4, 0.4 * (1 / min(rate, 0.9) - 1), 300)).reshape(3, 100).mean(1)
         return [
@@ -153,6 +160,11 @@ def _kinds(rng: Random, size: float, law: int, number: int, laws: list[Floats]) 
         older = Kind(int(stock), 0.0, float(np.clip(rate * rng.uniform(0.3, 2), 0.01, 1)), leave, habit, len(laws) - 1)
         here.turn, here.into = float(rng.uniform(0.01, 0.4)), number + 1
         return [here, older]
+    if style == "heirs":  # newcomers are unlike those who were there, for life
+        laws.append(_law(rng, laws[law].size))
+        heirs = Kind(0, arrivals, rate, leave, habit, len(laws) - 1, rhythm=rhythm)
+        here.arrivals = 0.0
+        return [here, heirs]
     return [here]
 
 
@@ -188,6 +200,7 @@ def _happenings(rng: Random, world: World) -> tuple[Happening, ...]:
         "holiday": 0.2,
         "campaign": 0.25,
         "outage": 0.1,
+        "reshuffle": 0.06,
     }
     for number, (what, likely) in enumerate(odds.items()):
         for _ in range(2):
