@@ -18,13 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from clocked import EPSILON, play
+from dpi.estimator import HISTOGRAMS, Measurement, Weights, initial_state, load_weights, step, trained
 from dpi.exact.integers import Integers
-from dpi_research.learn.card import trained
 from dpi_research.learn.evaluation import compare, follow_stream
-from dpi_research.learn.filter import Measurement, initial_state, step
 from dpi_research.learn.ledger import Visits
-from dpi_research.learn.prices import HISTOGRAMS
-from dpi_research.learn.shapes import Weights, load_weights
 from measure import ESTIMATES, Cell, record
 from populations import STREAMS, Population
 

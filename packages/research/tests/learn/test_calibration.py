@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from dpi_research.learn.calibration import Calibration, calibrate
-from dpi_research.learn.card import trained
+from dpi.estimator import HISTOGRAMS, Calibration, Measurement, Posterior, calibrate, trained
 from dpi_research.learn.evaluation import Said, follow
-from dpi_research.learn.filter import Measurement, Posterior
-from dpi_research.learn.prices import HISTOGRAMS, Floats
+from dpi_research.learn.prices import Floats
 from dpi_research.learn.records import Record
 
 World = Callable[[np.random.Generator], Iterator[Floats]]

@@ -11,10 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpi_research.learn import filter as learned
-from dpi_research.learn.card import CARD, WEIGHTS, trained
-from dpi_research.learn.filter import QUANTILE, Measurement, initial_state, step
-from dpi_research.learn.shapes import digest, first_weights, load_weights, save_weights
+from dpi.errors import StateError
+from dpi.estimator import (
+    CARD,
+    QUANTILE,
+    WEIGHTS,
+    Measurement,
+    _layers,
+    digest,
+    initial_state,
+    load_weights,
+    step,
+    trained,
+)
+from dpi_research.learn.beginning import first_weights, save_weights
 from dpi_research.learn.worlds import VERSION
 
 needs_jax = pytest.mark.skipif(
@@ -99,7 +109,7 @@ def test_chunks_change_nothing(monkeypatch):
     rng, weights = np.random.default_rng(3), first_weights(3)
     measured = measure(rng, rng.gamma(0.5, 200, (4, 50)), [0.3, 0.02, 0.01, 0.01])
     whole = step(weights, initial_state(50), measured)
-    monkeypatch.setattr(learned, "CHUNK", 16)
+    monkeypatch.setattr(_layers, "CHUNK", 16)
     pieces = step(weights, initial_state(50), measured)
     for one, other in zip([*whole[0], *whole[1]], [*pieces[0], *pieces[1]], strict=True):
         assert np.allclose(one, other, rtol=1e-5, atol=1e-6)
@@ -145,14 +155,14 @@ def test_weights_are_numbers_of_known_shapes(tmp_path):
     assert digest(load_weights(tmp_path / "w.npz")) == digest(weights)
     assert digest(first_weights(6)) != digest(weights)
     save_weights(tmp_path / "other.npz", {"bin_in": weights["bin_in"]})
-    with pytest.raises(ValueError, match="names or shapes"):
+    with pytest.raises(StateError, match="names or shapes"):
         load_weights(tmp_path / "other.npz")
     np.savez(tmp_path / "pickled.npz", **{**weights, "bin_in": np.array([object()])})
-    with pytest.raises(ValueError, match="allow_pickle"):
+    with pytest.raises(StateError, match="allow_pickle"):
         load_weights(tmp_path / "pickled.npz")
     weights["bin_in"] = weights["bin_in"] * np.nan
     save_weights(tmp_path / "nan.npz", weights)
-    with pytest.raises(ValueError, match="finite"):
+    with pytest.raises(StateError, match="finite"):
         load_weights(tmp_path / "nan.npz")
 
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpi_research.learn.heads import (
+from dpi.estimator import (
+    HEADS,
     Released,
     difference_scale,
     next_people,
@@ -13,8 +14,8 @@ from dpi_research.learn.heads import (
     rose,
     sum_scale,
 )
+from dpi_research.learn.beginning import draw
 from dpi_research.learn.returns import Seen
-from dpi_research.learn.shapes import HEADS, draw
 
 NUMBERS = st.floats(0, 25)
 

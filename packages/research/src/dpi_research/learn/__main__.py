@@ -18,6 +18,7 @@ def main() -> None:
     train.add_argument("folder", type=Path, help="where checkpoint.npz and weights.npz are written")
     train.add_argument("--resume", type=Path, help="a checkpoint to go on with")
     train.add_argument("--steps", type=int, default=9000, help="steps of the whole schedule")
+    train.add_argument("--rate", type=float, default=3e-3, help="the highest learning rate")
     train.add_argument("--seconds", type=float, default=1e9, help="stop after so many seconds of training")
     train.add_argument("--first", type=int, default=20_000, help="the first seed of this piece's worlds")
     train.add_argument("--worlds", type=int, default=6000)
@@ -26,6 +27,8 @@ def main() -> None:
     train.add_argument("--longest", type=int, default=700, help="slots of the longest worlds")
     train.add_argument("--bins", type=int, default=batches.SIZES[-1], help="bins of the largest worlds")
     train.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    train.add_argument("--script", type=Path, help="worlds.py: two of five worlds are of this script's")
+    train.add_argument("--weights", type=Path, help="begin with the weights of this file")
     heads = commands.add_parser("heads", help="train the heads beside a filter; needs JAX")
     heads.add_argument("folder", type=Path, help="where weights.npz of both is written")
     heads.add_argument("--filter", type=Path, required=True, help="weights of the filter")
@@ -48,8 +51,9 @@ def main() -> None:
 
 
 def _heads(options: argparse.Namespace) -> None:
+    from dpi.estimator import HEADS, digest, load_weights
+    from dpi_research.learn.beginning import save_weights
     from dpi_research.learn.heads_training import train_heads
-    from dpi_research.learn.shapes import HEADS, digest, load_weights, save_weights
 
     found = load_weights(options.filter)
     filtered = {name: array for name, array in found.items() if name.removesuffix(".b") not in HEADS}
@@ -61,9 +65,8 @@ def _heads(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
+    from dpi.estimator import load_weights, trained
     from dpi_research.learn import reports
-    from dpi_research.learn.card import trained
-    from dpi_research.learn.shapes import load_weights
 
     seeds = {"choosing": reports.CHOOSING, "reporting": reports.REPORTING}
     weights = load_weights(options.weights) if options.weights else trained()
@@ -80,7 +83,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 
 def _card(options: argparse.Namespace) -> None:
-    from dpi_research.learn.card import CARD, trained
+    from dpi.estimator import CARD, trained
 
     trained()
     print(CARD.read_text(encoding="utf-8"), end="")
@@ -93,13 +96,20 @@ def _say(text: str) -> None:
 def _train(options: argparse.Namespace) -> None:
     seeds = range(options.first, options.first + options.worlds)
     # Forks before JAX has threads.
-    worlds = batches.Worlds(seeds, options.processes, longest=options.longest, most_bins=options.bins)
-    from dpi_research.learn.shapes import digest, save_weights
+    worlds = batches.Worlds(
+        seeds, options.processes, longest=options.longest, most_bins=options.bins, script=options.script
+    )
+    from dpi.estimator import digest, load_weights
+    from dpi_research.learn.beginning import save_weights
     from dpi_research.learn.training import Checkpoint, train
 
     worlds.wait(options.wait)
     begun = Checkpoint.load(options.resume) if options.resume else Checkpoint.new(1)
-    ended = train(begun, worlds, options.steps, seconds=options.seconds, cells=options.cells, say=_say)
+    if options.weights:
+        begun = Checkpoint.of(load_weights(options.weights))
+    ended = train(
+        begun, worlds, options.steps, seconds=options.seconds, cells=options.cells, say=_say, highest=options.rate
+    )
     worlds.close()
     options.folder.mkdir(parents=True, exist_ok=True)
     ended.save(options.folder / "checkpoint.npz")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
+import sys
 import threading
 import time
 from bisect import insort
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from dpi_research.learn.prices import HISTOGRAMS, Floats
-from dpi_research.learn.records import Record, record
+from dpi_research.learn.records import Record, record, record_stream
 
 SIZES = (16, 96, 512)
 """Numbers of bins that batches are padded to; each is compiled once."""
@@ -22,20 +26,62 @@ RING = 24
 WINDOW = 128
 
 
-def make(seed: int, *, longest: int, most_bins: int) -> Record | None:
-    """Return the record of a seed; None of a world in which hardly anybody is active."""
+def make(seed: int, *, longest: int, most_bins: int, script: Path | None = None) -> Record | None:
+    """Return the record of a seed; None of a world in which hardly anybody is active.
+
+    With a script such as `worlds.py`, two of five seeds are of its worlds, with up to eight times as many users.
+    """
+    if script is not None and seed % 5 < 2:
+        return _scripted(seed, script, most_bins)
     found = record(seed, longest=longest, most_bins=most_bins)
+    return found if found.users.sum(1).mean() >= 20 else None
+
+
+MOST_PEOPLE = 100_000
+"""Worlds of a script are played person by person: larger ones are left out."""
+
+
+def load_script(path: Path) -> ModuleType:
+    """Return a script as a module."""
+    if path.stem in sys.modules:
+        return sys.modules[path.stem]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"there is no script at {path}.")
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = found
+    spec.loader.exec_module(found)
+    return found
+
+
+def _scripted(seed: int, script: Path, most_bins: int) -> Record | None:
+    worlds, rng = load_script(script), np.random.default_rng([seed, 62])
+    world = worlds.world(seed)
+    if world.bins > most_bins:
+        return None
+    scale = float(np.exp(rng.uniform(np.log(0.5), np.log(8)))) if rng.random() < 0.6 else 1.0
+    for group in world.groups:
+        group.stock, group.arrivals = int(group.stock * scale), group.arrivals * scale
+        if group.waves:
+            group.waves = (group.waves[0], int(group.waves[1] * scale))
+    if sum(group.stock + group.arrivals * 30 for group in world.groups) > MOST_PEOPLE:
+        return None
+    if rng.random() < 0.4:
+        world.epsilon = float(np.exp(rng.uniform(np.log(0.1), np.log(50))))
+    found = record_stream(seed, worlds.play(world), world.bins, world.epsilon, world.season)
     return found if found.users.sum(1).mean() >= 20 else None
 
 
 class Worlds:
     """Records as they are made, by size, sorted by length."""
 
-    def __init__(self, seeds: range, processes: int, *, longest: int, most_bins: int) -> None:
+    def __init__(
+        self, seeds: range, processes: int, *, longest: int, most_bins: int, script: Path | None = None
+    ) -> None:
         self.by_size: dict[int, list[tuple[int, int, Record]]] = {size: [] for size in SIZES}
         self.made = 0
         self._pool = multiprocessing.get_context("fork").Pool(processes)
-        self._make = partial(make, longest=longest, most_bins=most_bins)
+        self._make = partial(make, longest=longest, most_bins=most_bins, script=script)
         self._thread = threading.Thread(target=self._collect, args=(seeds,), daemon=True)
         self._thread.start()
 

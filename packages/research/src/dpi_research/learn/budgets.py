@@ -140,13 +140,13 @@ def draw_budget(seed: int, bins: int, epsilon: float) -> Budget:
         return Shrinking(float(rng.uniform(1.1, 2)), float(np.exp(rng.uniform(0, 4))))
     if kind < 0.5:
         return Listed(bins, epsilon)
-    horizon = float(np.exp(rng.uniform(np.log(10), np.log(1000)))) if rng.random() < 0.3 else None
+    horizon = float(np.exp(rng.uniform(np.log(10), np.log(1000)))) if rng.random() < 0.2 else None
     options = Options(
-        stretch=float(np.exp(rng.uniform(-1, 1.5))),
+        stretch=float(np.exp(rng.uniform(-1.4, 1.1))),
         horizon=horizon,
-        split=float(rng.uniform(-0.5, 0.5)),
+        split=float(rng.uniform(-0.6, 0.8)),
         waits=int(rng.integers(-1, 2)),
-        first=float(rng.uniform(0.1, 0.5)),
+        first=float(np.exp(rng.uniform(np.log(0.05), np.log(0.5)))),
         width=int(rng.integers(2, 7)),
         wider=int(rng.integers(3, 9)),
         often=float(np.exp(rng.uniform(-0.5, 1.5))),

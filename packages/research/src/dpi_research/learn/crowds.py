@@ -7,7 +7,7 @@ a histogram pay alike, so that sums differ by less than chance (`test_crowds`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,17 +160,27 @@ class Crowd:
         self._people[:, 1:] += moved[:, :-1]
 
 
-def crowds(world: World, budget: Budget, seed: int) -> Iterator[tuple[Asked, Slot]]:
-    """Yield what each slot asks and what it has; the budget hears numbers of users that are off by a factor.
+def mishear(slots: Iterable[tuple[Asked, Slot]], budget: Budget, rng: Random) -> Iterator[tuple[Asked, Slot]]:
+    """Yield slots; the budget hears numbers of users that are off by a factor.
 
     In a stream it hears the released ones. Here nobody estimates any: the factor wanders, by as much as chance decides.
     """
-    rng = np.random.default_rng([seed, 54])
-    crowd, wrong, off = Crowd(world, budget, rng), np.zeros(2), rng.exponential(WRONG)
-    for scene in scenes(world):
-        asked = budget.ask(scene.slot)
-        slot = crowd.play(scene, asked)
+    wrong, off = np.zeros(2), rng.exponential(WRONG)
+    for asked, slot in slots:
         yield asked, slot
         wrong = KEPT * wrong + off * np.sqrt(1 - KEPT**2) * rng.standard_normal(2)
         returning = max(slot.users.sum() - slot.newcomers, 0)
         budget.hear(*(np.array([slot.newcomers, returning]) * np.exp(wrong)).tolist())
+
+
+def crowds(world: World, budget: Budget, seed: int) -> Iterator[tuple[Asked, Slot]]:
+    """Yield what each slot asks and what it has, slot after slot."""
+    rng = np.random.default_rng([seed, 54])
+    crowd = Crowd(world, budget, rng)
+
+    def played() -> Iterator[tuple[Asked, Slot]]:
+        for scene in scenes(world):
+            asked = budget.ask(scene.slot)
+            yield asked, crowd.play(scene, asked)
+
+    return mishear(played(), budget, rng)

@@ -7,17 +7,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpi.estimator import (
+    AFTER,
+    QUANTILE,
+    WINDOWS,
+    Calibration,
+    Measurement,
+    Posterior,
+    Released,
+    Told,
+    Weights,
+    calibrate,
+    initial_state,
+    next_people,
+    no_people,
+    step,
+)
 from dpi_research.learn.budgets import Asked, Budget, Listed
-from dpi_research.learn.calibration import Calibration, calibrate
 from dpi_research.learn.crowds import Slot
-from dpi_research.learn.filter import QUANTILE, Measurement, Posterior, initial_state, step
-from dpi_research.learn.heads import Released, Told, next_people, no_people
 from dpi_research.learn.individuals import individuals
 from dpi_research.learn.ledger import Visits
 from dpi_research.learn.prices import Floats, Wholes
 from dpi_research.learn.records import Record, collect, widths
-from dpi_research.learn.returns import AFTER, WINDOWS
-from dpi_research.learn.shapes import Weights
 
 FEWEST = 10
 """Slots with fewer users are left out."""

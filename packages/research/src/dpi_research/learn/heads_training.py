@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpi.estimator import HEADS, Released, Weights, difference_scale, next_people, no_people, sum_scale
 from dpi_research.learn.batches import make
+from dpi_research.learn.beginning import draw
 from dpi_research.learn.evaluation import LEAST, Follower
-from dpi_research.learn.heads import Released, difference_scale, next_people, no_people, sum_scale
 from dpi_research.learn.prices import Floats
 from dpi_research.learn.scores import FEWEST, student
-from dpi_research.learn.shapes import HEADS, Weights, draw
 
 RATE, BATCH, SLOTS = 3e-3, 96, 256
 SETS, LAGS = 4, (1, 7, 28)

@@ -24,12 +24,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpi.estimator import HISTOGRAMS
 from dpi_research.learn.clock import level
 
 Floats = npt.NDArray[np.floating[Any]]
 Wholes = npt.NDArray[np.int64]
 
-TOP, HISTOGRAMS = 40, 4
+TOP = 40
 DECAY, DEAREST, MOST = 1.7, 0.85, 0.5
 """The power of payments; newcomers' highest price; the part of what is left that a returning user pays at most."""
 PRESUMED = 3000.0
@@ -42,16 +43,17 @@ FADE, YOUNG = 0.9, 10.0
 class Options:
     """What a search over lists may choose; the defaults are those of ESTIMATOR §4."""
 
-    stretch: float = 1.5
+    stretch: float = 0.6
     """Times max(.3, .88·(λε)^.6 - 2) slots."""
     horizon: float | None = None
     """The stretch itself, in slots, where it is declared."""
-    split: float = 0.0
+    split: float = 0.3
     """Added to the part of polls that follows from the signal."""
     waits: int = 0
     """Added to the logarithm of the wait."""
-    first: float | None = None
-    """What users of the first slot pay; what `PRESUMED` users would where it is None."""
+    first: float = 0.15
+    """What users of the first slot pay at least: their number is not known, and what `PRESUMED` users would pay may
+    tell nothing of few."""
     width: int = 4
     """How many payments the second histogram takes; the third takes `wider` times as many."""
     wider: int = 8
@@ -142,7 +144,7 @@ class Heard:
 def opening(bins: int, epsilon: float, options: Options) -> PriceList:
     """Return the list of the first slot: only newcomers are there, and nobody knows how many."""
     stretch = _stretch(PRESUMED / bins * epsilon, options)
-    first = options.first or min(1 - (stretch / (1 + stretch)) ** (DECAY - 1), DEAREST)
+    first = min(max(1 - (stretch / (1 + stretch)) ** (DECAY - 1), options.first), DEAREST)
     prices = np.r_[first, np.zeros(HISTOGRAMS - 1)]
     return PriceList(prices, prices, _edges(options), 0)
 

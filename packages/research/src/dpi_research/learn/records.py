@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dpi_research.learn.budgets import Asked, Budget, draw_budget
-from dpi_research.learn.crowds import Slot, crowds
-from dpi_research.learn.prices import HISTOGRAMS, Floats
+from dpi_research.learn.crowds import Slot, crowds, mishear
+from dpi_research.learn.individuals import individuals
+from dpi_research.learn.prices import HISTOGRAMS, Floats, Wholes
 from dpi_research.learn.worlds import draw_world
 
 
@@ -75,3 +76,11 @@ def record(seed: int, **options: int) -> Record:
     world = draw_world(seed, **options)
     budget = draw_budget(seed, world.bins, world.epsilon)
     return collect(crowds(world, budget, seed), world.epsilon, world.period if world.declared else None, budget)
+
+
+def record_stream(
+    seed: int, stream: Iterable[tuple[Wholes, Wholes]], bins: int, epsilon: float, period: int | None
+) -> Record:
+    """Return the record of a stream of users and values with the budget of a seed, which hears as in a world."""
+    budget, rng = draw_budget(seed, bins, epsilon), np.random.default_rng([seed, 61])
+    return collect(mishear(individuals(stream, bins, budget), budget, rng), epsilon, period, budget)

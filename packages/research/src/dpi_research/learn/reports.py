@@ -5,21 +5,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import polars as pl
 
+from dpi.estimator import Weights
 from dpi_research.datasets import load
-from dpi_research.learn.batches import make
+from dpi_research.learn.batches import load_script, make
 from dpi_research.learn.evaluation import Engagement, Said, compare, engagement, follow, follow_stream, summary
 from dpi_research.learn.prices import Floats, Wholes
 from dpi_research.learn.records import Record
-from dpi_research.learn.shapes import Weights
 from dpi_research.learn.shop import BINS, DAYS, JUMP_DAY, JUMPED, LIFTED, shop
 from dpi_research.reproduce.streams import by_clock, frequent, in_slots
 
@@ -33,17 +30,6 @@ REAL = {
 
 CHOOSING, REPORTING = range(900_000, 900_200), range(910_000, 910_200)
 """Seeds of worlds of the prior that no training saw: for choosing between weights, and for reporting once."""
-
-
-def load_script(path: Path) -> ModuleType:
-    """Return a script as a module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"there is no script at {path}.")
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = found
-    spec.loader.exec_module(found)
-    return found
 
 
 def on_worlds(weights: Weights, script: Path, seeds: range) -> Iterator[str]:

@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpi.estimator import AFTER, WINDOWS
 from dpi_research.learn.prices import Floats, Wholes
 from dpi_research.learn.worlds import Kind, Random
-
-WINDOWS, AFTER = (7, 28), (1, 7, 30)
-"""Slots, this one included, whose distinct users are told; and after how many slots retention is."""
 
 
 class Again(NamedTuple):

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpi_research.learn.filter import FREEDOM, Measurement, Posterior, State, step
-from dpi_research.learn.shapes import Weights
+from dpi.estimator import FREEDOM, Measurement, Posterior, State, Weights, step
 
 FEWEST = 10.0
 """Slots with fewer users are not scored."""

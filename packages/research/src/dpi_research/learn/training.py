@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpi.estimator import SHAPES, Weights, initial_state
 from dpi_research.learn.batches import RING, Worlds, windows
-from dpi_research.learn.filter import initial_state
+from dpi_research.learn.beginning import first_weights
 from dpi_research.learn.scores import Parts, Window, loss
-from dpi_research.learn.shapes import Weights, first_weights
 
 RATE, WARM, SLOWEST = 3e-3, 100, 0.01
 MEAN_OVER = 0.998
@@ -40,7 +40,12 @@ class Checkpoint:
     @classmethod
     def new(cls, seed: int) -> Checkpoint:
         """Return the state before training."""
-        weights = first_weights(seed)
+        return cls.of(first_weights(seed))
+
+    @classmethod
+    def of(cls, weights: Weights) -> Checkpoint:
+        """Return the state before training that begins with some weights; heads are left out."""
+        weights = {name: array for name, array in weights.items() if name.removesuffix(".b") in SHAPES}
         zeros = {name: np.zeros_like(array) for name, array in weights.items()}
         return cls(weights, {**weights}, zeros, {**zeros})
 
@@ -61,9 +66,9 @@ class Checkpoint:
             return cls(parts["w"], parts["a"], parts["m"], parts["v"], int(stored["step"]))
 
 
-def learning_rate(step: int, steps: int) -> float:
+def learning_rate(step: int, steps: int, rate: float = RATE) -> float:
     """Return the rate of a step: a rise, then a cosine."""
-    return RATE * min(1, (step + 1) / WARM) * max(0.5 * (1 + float(np.cos(np.pi * min(step / steps, 1)))), SLOWEST)
+    return rate * min(1, (step + 1) / WARM) * max(0.5 * (1 + float(np.cos(np.pi * min(step / steps, 1)))), SLOWEST)
 
 
 @jax.jit  # type: ignore[untyped-decorator,unused-ignore]
@@ -105,7 +110,14 @@ def _lane(worlds: Worlds, rng: np.random.Generator, cells: int) -> list[Window]:
 
 
 def train(
-    checkpoint: Checkpoint, worlds: Worlds, steps: int, *, seconds: float, cells: int, say: Callable[[str], None]
+    checkpoint: Checkpoint,
+    worlds: Worlds,
+    steps: int,
+    *,
+    seconds: float,
+    cells: int,
+    say: Callable[[str], None],
+    highest: float = RATE,
 ) -> Checkpoint:
     """Train up to a number of steps in all, or for some seconds; schedules count steps."""
     rng = np.random.default_rng([checkpoint.step, 57])
@@ -118,7 +130,7 @@ def train(
         ahead.append(pool.submit(_lane, worlds, np.random.default_rng(rng.integers(1 << 60)), cells))
         states = start_states(*lane[0].mask.shape)
         for window in lane:
-            rate = learning_rate(step, steps)
+            rate = learning_rate(step, steps, highest)
             key = jax.random.PRNGKey(step)
             *state, states, parts, norm = update(*state, states, window, key, rate, step + 1.0)
             step += 1

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpi_research.learn.filter import Measurement, Posterior
+from dpi.estimator._state import Measurement, Posterior
 
 MISSED = 0.05
 """The part of measurements that should be outside."""

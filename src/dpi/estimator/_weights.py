@@ -1,22 +1,28 @@
-"""The weights of the filter and its heads: their shapes, a first draw of them, and one file without pickle."""
+"""The weights of the estimator: their shapes, and one file without pickle whose digest a card states."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
-from dpi_research.learn.prices import HISTOGRAMS, Floats
+from dpi.errors import StateError
+from dpi.estimator._layers import Weights
 
+HISTOGRAMS = 4
+"""Users are measured in so many histograms, by how often they have paid."""
 MEMORY, OF_BIN = 24, 3
 """Numbers that are remembered of each histogram, and of each histogram and bin."""
 HIDDEN, BIN_HIDDEN, SCALE_HIDDEN = 48, 16, 12
 NUMBERS = ("active", "newcomers", "returning")
 TOTAL_FEATURES, BIN_FEATURES, SCALE_FEATURES, NUMBER_FEATURES = 23, 10, 8, 14
-TOTAL_OUT, BIN_OUT, SCALE_OUT, LAW_OUT = 9, 4, 2, 10
+TOTAL_OUT, BIN_OUT, SCALE_OUT, LAW_OUT = 9, 4, 2, 13
 _CONTEXT = MEMORY + 11
 
 SHAPES = {
@@ -47,44 +53,23 @@ HEADS = {
     "difference_out": (1, 8),
 }
 """Those of `heads`, which are trained afterwards."""
-_SMALL = ("total_out", "law", "bin_out", "scale_out", "number_out")
-
-Weights = dict[str, Any]
-"""By name: matrices, and biases with `.b` after the name; of numpy or of JAX."""
-
-
-def first_weights(seed: int) -> Weights:
-    """Return weights of the filter before training."""
-    return draw(SHAPES, seed, _SMALL)
-
-
-def draw(shapes: Mapping[str, tuple[int, int]], seed: int, small: Sequence[str]) -> Weights:
-    """Return weights of these shapes, of which some are small."""
-    rng = np.random.default_rng(seed)
-    found: Weights = {}
-    for name, (rows, columns) in shapes.items():
-        scale = (0.1 if name in small else 1.0) / np.sqrt(columns)
-        found[name] = (scale * rng.standard_normal((rows, columns))).astype(np.float32)
-        found[name + ".b"] = np.zeros(rows, dtype=np.float32)
-    return found
-
-
-def save_weights(path: Path, weights: Weights) -> None:
-    """Write weights as one file: arrays of float32 by name."""
-    arrays = {name: np.asarray(array, dtype=np.float32) for name, array in weights.items()}
-    np.savez(path, allow_pickle=False, **arrays)
+WEIGHTS = Path(str(files("dpi.estimator") / "weights.npz"))
+CARD = WEIGHTS.with_name("card.json")
 
 
 def load_weights(path: Path) -> Weights:
     """Return the weights of a file, with heads or without; refuses other shapes, and anything but numbers."""
-    with np.load(path, allow_pickle=False) as stored:
-        found = {name: np.asarray(stored[name], dtype=np.float32) for name in stored.files}
-    shapes = {name: array.shape for name, array in found.items()}
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            weights = {name: np.asarray(stored[name], dtype=np.float32) for name in stored.files}
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise StateError(f"the estimator's weights, {path.name}, cannot be read: {error}.") from error
+    shapes = {name: array.shape for name, array in weights.items()}
     if not any(shapes == _with_biases(expected) for expected in (SHAPES, {**SHAPES, **HEADS})):
-        raise ValueError("the file has no weights of this filter: its names or shapes are others.")
-    if not all(np.isfinite(array).all() for array in found.values()):
-        raise ValueError("the file's weights are not all finite.")
-    return found
+        raise StateError(f"{path.name} has no weights of this estimator: its names or shapes are others.")
+    if not all(np.isfinite(array).all() for array in weights.values()):
+        raise StateError(f"the estimator's weights, {path.name}, are not all finite.")
+    return weights
 
 
 def _with_biases(shapes: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, ...]]:
@@ -95,6 +80,18 @@ def digest(weights: Weights) -> str:
     """Return a digest of all weights, whichever file they are in."""
     state = hashlib.blake2b(digest_size=16, person=b"dpi weights")
     for name in sorted(weights):
-        array: Floats = np.ascontiguousarray(weights[name], dtype="<f4")
+        array = np.ascontiguousarray(weights[name], dtype="<f4")
         state.update(name.encode() + str(array.shape).encode() + array.tobytes())
     return state.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def trained() -> Weights:
+    """Return the weights of this program; refuses those that its card does not name."""
+    weights = load_weights(WEIGHTS)
+    stated = json.loads(CARD.read_text(encoding="utf-8"))["digest"]
+    if digest(weights) != stated:
+        raise StateError(
+            f"the estimator's weights, {WEIGHTS.name}, are not those that its card names. Install dpi-streams again."
+        )
+    return weights
