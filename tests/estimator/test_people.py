@@ -15,7 +15,6 @@ from dpi.estimator import (
     sum_scale,
 )
 from dpi_research.learn.beginning import draw
-from dpi_research.learn.returns import Seen
 
 NUMBERS = st.floats(0, 25)
 
@@ -87,14 +86,3 @@ def test_the_probability_of_a_rise_is_that_of_a_student_law():
     difference, scale = np.linspace(-3, 3, 13), np.log(0.7)
     assert np.allclose(rose(difference, scale), t.cdf(difference / 0.7, 4))
     assert rose(np.zeros(1), 0.0)[0] == 0.5
-
-
-def test_who_comes_again_is_counted():
-    """Two of three newcomers come again in the next slot, one of them after seven."""
-    seen = Seen()
-    rows = [seen.see(np.array(users, dtype=np.int64)) for users in ([0, 1, 2], [0, 1], [5], [], [], [], [], [2])]
-    assert rows[1] == (3.0, (3.0, 3.0), (3.0, 0.0, 0.0), (2.0, 0.0, 0.0))
-    assert rows[-1].reach == 4
-    assert rows[-1].distinct == (4.0, 4.0)
-    assert rows[-1].cohorts == (0.0, 3.0, 0.0)
-    assert rows[-1].active == (0.0, 1.0, 0.0)
