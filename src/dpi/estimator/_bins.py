@@ -138,7 +138,7 @@ def _evidence(xp: Any, score: Array, told: Array, possible: Array) -> tuple[Arra
 
 def _season(xp: Any, seen: Array, possible: Array, odds: Array) -> tuple[Array, Array]:
     """Return the mean and the variance of a phase's factor: none, or one of the variance that is possible."""
-    evidence, mean, variance = _evidence(xp, *seen, possible)
+    evidence, mean, variance = _evidence(xp, seen[0], seen[1], possible)
     likely = 1 / (1 + xp.exp(-(xp.clip(odds, -4, 4) - 1 + evidence)))
     return likely * mean, likely * variance + likely * (1 - likely) * mean**2
 

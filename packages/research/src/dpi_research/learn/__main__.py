@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -41,6 +42,10 @@ def main() -> None:
     evaluate.add_argument("--worlds", type=Path, help="the script worlds.py")
     evaluate.add_argument("--seeds", type=int, nargs=2, default=(0, 40), metavar=("FIRST", "COUNT"))
     evaluate.add_argument("--prior", choices=("choosing", "reporting"), help="200 unseen worlds of the prior")
+    evaluate.add_argument("--joint", action="store_true", help="sums and changes of shares, on 100 of them")
+    evaluate.add_argument(
+        "--list", nargs="*", default=(), metavar="NAME=NUMBER", help="another price list: its options"
+    )
     evaluate.add_argument("--year", type=Path, help="the script year.py")
     evaluate.add_argument("--users", type=int, default=20_000, help="users a day of that year")
     evaluate.add_argument("--shop", action="store_true")
@@ -67,16 +72,20 @@ def _heads(options: argparse.Namespace) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     from dpi.estimator import load_weights, trained
     from dpi_research.learn import reports
+    from dpi_research.learn.prices import Options
 
     seeds = {"choosing": reports.CHOOSING, "reporting": reports.REPORTING}
     weights = load_weights(options.weights) if options.weights else trained()
     first, count = options.seeds
+    listed = Options(**{name: float(number) for name, number in (each.split("=") for each in options.list)})  # type: ignore[arg-type]
+    listed = replace(listed, waits=int(listed.waits), width=int(listed.width), wider=int(listed.wider))
     lines = [
-        *([reports.on_worlds(weights, options.worlds, range(first, first + count))] if options.worlds else []),
+        *([reports.on_worlds(weights, options.worlds, range(first, first + count), listed)] if options.worlds else []),
         *([reports.on_prior(weights, seeds[options.prior])] if options.prior else []),
-        *([reports.on_year(weights, options.year, options.users)] if options.year else []),
-        *([reports.on_shop(weights)] if options.shop else []),
-        *(reports.on_real(weights, name) for name in options.real),
+        *([reports.on_joint(weights, reports.REPORTING[:100])] if options.joint else []),
+        *([reports.on_year(weights, options.year, options.users, listed)] if options.year else []),
+        *([reports.on_shop(weights, listed)] if options.shop else []),
+        *(reports.on_real(weights, name, listed) for name in options.real),
     ]
     for line in chain.from_iterable(lines):
         _say(line)

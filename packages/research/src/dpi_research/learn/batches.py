@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dpi_research.learn.prices import HISTOGRAMS, Floats
+from dpi.estimator import HISTOGRAMS
+from dpi_research.learn.prices import Floats
 from dpi_research.learn.records import Record, record, record_stream
 
 SIZES = (16, 96, 512)

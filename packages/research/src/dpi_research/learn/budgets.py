@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from dpi.estimator import HISTOGRAMS
 from dpi_research.learn.prices import (
-    HISTOGRAMS,
     TOP,
     Floats,
     Heard,

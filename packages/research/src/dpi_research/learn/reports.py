@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from dpi.estimator import Weights
+from dpi.estimator import QUANTILE, Weights, difference_scale, rose, sum_scale
 from dpi_research.datasets import load
 from dpi_research.learn.batches import load_script, make
+from dpi_research.learn.budgets import Listed
 from dpi_research.learn.evaluation import Engagement, Said, compare, engagement, follow, follow_stream, summary
-from dpi_research.learn.prices import Floats, Wholes
+from dpi_research.learn.heads_examples import example
+from dpi_research.learn.prices import Floats, Options, Wholes
 from dpi_research.learn.records import Record
 from dpi_research.learn.shop import BINS, DAYS, JUMP_DAY, JUMPED, LIFTED, shop
 from dpi_research.reproduce.streams import by_clock, frequent, in_slots
@@ -32,14 +34,15 @@ CHOOSING, REPORTING = range(900_000, 900_200), range(910_000, 910_200)
 """Seeds of worlds of the prior that no training saw: for choosing between weights, and for reporting once."""
 
 
-def on_worlds(weights: Weights, script: Path, seeds: range) -> Iterator[str]:
+def on_worlds(weights: Weights, script: Path, seeds: range, options: Options) -> Iterator[str]:
     """Yield a line for each world of `worlds.py`, and a summary in the words of that script."""
     worlds, rows, jumps = load_script(script), [], []
     heads = list[dict[str, Engagement]]()
     for seed in seeds:
         world = worlds.world(seed)
         stream = worlds.play(world)
-        measured, said = follow_stream(weights, stream, world.bins, world.epsilon, world.season, seed=seed)
+        budget = Listed(world.bins, world.epsilon, options)
+        measured, said = follow_stream(weights, stream, world.bins, world.epsilon, world.season, budget, seed)
         scores = compare(measured, said)
         if len(scores.error) < 10:
             continue
@@ -95,6 +98,36 @@ def on_prior(weights: Weights, seeds: range) -> Iterator[str]:
         )
 
 
+def on_joint(weights: Weights, seeds: range) -> Iterator[str]:
+    """Yield how often sums, means and changes of shares are inside of their joint intervals, on worlds of the prior.
+
+    Beside it what independent errors would say; and how often a share rose whose probability of it was above .95.
+    """
+    names = "sums of bins, and means over them", "changes since 1, 7 or 28 slots"
+    held, plain, sure = ([list[float](), list[float]()] for _ in range(3))
+    for seed in seeds:
+        found = example(seed, weights=weights, longest=256, most_bins=200)
+        for shares, scales, users, of, wrong in found.sums if found else ():
+            scale = sum_scale(weights, shares, scales, users, of)
+            alone = 0.5 * np.log(((of - of @ shares) ** 2 * np.exp(2 * scales)).sum() + 1e-24)
+            held[0].append(float(abs(wrong) <= QUANTILE * np.exp(scale)))
+            plain[0].append(float(abs(wrong) <= QUANTILE * np.exp(alone)))
+        for now, now_scale, then, then_scale, apart, users, wrong in found.differences if found else ():
+            scale = difference_scale(weights, now, now_scale, then, then_scale, apart, users)
+            alone = 0.5 * np.log(np.exp(2 * now_scale) + np.exp(2 * then_scale))
+            held[1] += (np.abs(wrong) <= QUANTILE * np.exp(scale)).tolist()
+            plain[1] += (np.abs(wrong) <= QUANTILE * np.exp(alone)).tolist()
+            likely, truth = rose(now - then, scale), wrong + now - then
+            sure[0] += (truth > 0)[likely > 0.95].tolist()
+            sure[1] += (truth > 0)[likely < 0.05].tolist()
+    for name, joint, alone_ in zip(names, held, plain, strict=True):
+        yield f"{name}: {len(joint)}, inside {np.mean(joint):.3f}; were errors independent {np.mean(alone_):.3f}"
+    yield (
+        f"rose: true of {np.mean(sure[0]):.3f} of {len(sure[0])} with a probability above .95, of "
+        f"{np.mean(sure[1]):.3f} of {len(sure[1])} below .05"
+    )
+
+
 def _people(name: str, measured: Record, said: Said) -> Iterator[str]:
     """Yield what the heads said of people, where there are heads."""
     if said.told:
@@ -113,12 +146,12 @@ def _after_jump(measured: Record, said: Said, jump: tuple[int, int, float] | tup
     return float(held[total >= 10].mean()) if (total >= 10).any() else float("nan")
 
 
-def on_year(weights: Weights, script: Path, users: int) -> Iterator[str]:
+def on_year(weights: Weights, script: Path, users: int, options: Options) -> Iterator[str]:
     """Yield what a year of `year.py` gives, without and with the week declared."""
     year = load_script(script)
     for period in (None, 7):
         stream = ((names, values) for _, names, values in year.world(users, 60, 365, 0))
-        measured, said = follow_stream(weights, stream, 60, 1.0, period)
+        measured, said = follow_stream(weights, stream, 60, 1.0, period, Listed(60, 1.0, options))
         held = _inside(measured, said)[150:160, 12].mean()
         yield f"{users} a day, period {period}: {summary(compare(measured, said))} | jump inside {held:.2f}"
         yield from _people(f"{users} a day", measured, said)
@@ -129,9 +162,9 @@ def _inside(measured: Record, said: Said) -> Floats:
     return np.asarray(np.abs(truth - said.shares) <= said.share_width, dtype=float)
 
 
-def on_shop(weights: Weights) -> Iterator[str]:
+def on_shop(weights: Weights, options: Options) -> Iterator[str]:
     """Yield what the shop gives: the value that tripled, and values with a weekday of their own."""
-    measured, said = follow_stream(weights, shop(0), BINS, 1.0, 7)
+    measured, said = follow_stream(weights, shop(0), BINS, 1.0, 7, Listed(BINS, 1.0, options))
     held = _inside(measured, said)
     yield f"shop: {summary(compare(measured, said))}"
     yield from _people("shop", measured, said)
@@ -161,9 +194,9 @@ def real_stream(name: str) -> tuple[int, list[tuple[Wholes, Wholes]]]:
     return domain.size, slots
 
 
-def on_real(weights: Weights, name: str) -> Iterator[str]:
+def on_real(weights: Weights, name: str, options: Options) -> Iterator[str]:
     """Yield what a real stream gives at ε = 2."""
     bins, slots = real_stream(name)
-    measured, said = follow_stream(weights, slots, bins, 2.0)
+    measured, said = follow_stream(weights, slots, bins, 2.0, budget=Listed(bins, 2.0, options))
     yield f"{name}, {bins} bins, {len(slots)} slots: {summary(compare(measured, said))}"
     yield from _people(name, measured, said)

@@ -82,7 +82,7 @@ def play(weights: Weights, states: State, window: Window, key: Any) -> tuple[Sta
     due = window.due * window.here[..., None]
     noise = jnp.clip(jax.random.laplace(key, window.paid.shape), -40, 40)  # finite on every device
     sums = (window.paid + noise) * due[..., None] * window.mask[:, None, :]
-    one = jax.vmap(lambda state, measured: step(weights, jax.tree.map(bounded, state), measured, jnp))
+    one: Any = jax.vmap(lambda state, measured: step(weights, jax.tree.map(bounded, state), measured, jnp))
 
     def advance(states: State, slot: tuple[Any, ...]) -> Any:
         sums, due, price, phase = slot
