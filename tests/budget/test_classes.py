@@ -383,12 +383,14 @@ def test_accounts_that_hold_more_go_on_with_what_was_added():
 
 
 @pytest.mark.parametrize("options", [{"top": TOP + 1}, {"period": 2}])
-def test_other_classes_or_epochs_begin_anew(options):
-    """What was drawn for other classes says nothing of these; nor does what another rule has drawn."""
+def test_bounds_of_other_classes_or_epochs_are_refused(options):
+    """They would be forgotten, and with them what users may have paid; what another rule has drawn is no bound."""
     before = ClassAllocation(Epsilon(UNITS), TOP)
     drawn(before, 2)
     after = ClassAllocation(**{"epsilon": Epsilon(UNITS), "top": TOP} | options)
-    for text in (before.snapshot(), '{"rule": "constant 5", "state": null}', ""):
+    with pytest.raises(StateError, match="another top class or period"):
+        after.succeed(before.snapshot())
+    for text in ('{"rule": "constant 5", "state": null}', ""):
         after.succeed(text)
         assert after.bounds == Bounds.initial(Epsilon(UNITS), options.get("top", TOP), options.get("period"))
 

@@ -202,10 +202,16 @@ class ClassAllocation(Allocation):
         return max([group.epsilon for group in self.groups])
 
     def succeed(self, text: str) -> None:
-        """Go on where a snapshot was taken; of accounts that held less, as their quota grew, with what was added."""
+        """Go on where a snapshot was taken; of accounts that held less, as their quota grew, with what was added.
+
+        Bounds of another top class or period are refused: to begin anew would forget what users may have paid.
+        """
         before, here = read_snapshot(text)[0], self.bounds
-        if before is not None and (before.top, before.period) == (here.top, here.period):
-            self.restore(text if before.epsilon == here.epsilon else with_bounds(text, before.grown(here.epsilon)))
+        if before is None:
+            return
+        if (before.top, before.period) != (here.top, here.period):
+            raise StateError("the stored bounds are of another top class or period than the stream declares.")
+        self.restore(text if before.epsilon == here.epsilon else with_bounds(text, before.grown(here.epsilon)))
 
     def snapshot(self) -> str:
         """Return all that was drawn; a slot asks twice, and it is written once."""
