@@ -37,6 +37,7 @@ def main() -> None:
     heads.add_argument("--first", type=int, default=950_000, help="the first seed of worlds")
     heads.add_argument("--worlds", type=int, default=800)
     heads.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    heads.add_argument("--script", type=Path, help="worlds.py: two of five worlds are of this script")
     evaluate = commands.add_parser("evaluate", help="what weights say of streams whose truth is known")
     evaluate.add_argument("--weights", type=Path, help="a file of weights, instead of those of this package")
     evaluate.add_argument("--worlds", type=Path, help="the script worlds.py")
@@ -63,7 +64,8 @@ def _heads(options: argparse.Namespace) -> None:
     found = load_weights(options.filter)
     filtered = {name: array for name, array in found.items() if name.removesuffix(".b") not in HEADS}
     seeds = range(options.first, options.first + options.worlds)
-    both = {**filtered, **train_heads(filtered, seeds, options.steps, options.processes, _say, longest=256)}
+    trained = train_heads(filtered, seeds, options.steps, options.processes, _say, longest=256, script=options.script)
+    both = {**filtered, **trained}
     options.folder.mkdir(parents=True, exist_ok=True)
     save_weights(options.folder / "weights.npz", both)
     _say(f"weights {digest(both)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -28,9 +29,9 @@ class Example(NamedTuple):
     """Shares and scales now and then, slots apart, users, and errors."""
 
 
-def example(seed: int, *, weights: Weights, longest: int, most_bins: int) -> Example | None:
+def example(seed: int, *, weights: Weights, longest: int, most_bins: int, script: Path | None = None) -> Example | None:
     """Return the example of a seed."""
-    record = make(seed, longest=longest, most_bins=most_bins)
+    record = make(seed, longest=longest, most_bins=most_bins, script=script)
     if record is None:
         return None
     rng = np.random.default_rng([seed, 60])

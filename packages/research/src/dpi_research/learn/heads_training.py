@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -64,10 +65,17 @@ def _mean(rows: Any, here: Any) -> Any:
 
 
 def train_heads(
-    filtered: Weights, seeds: range, steps: int, processes: int, say: Callable[[str], None], *, longest: int
+    filtered: Weights,
+    seeds: range,
+    steps: int,
+    processes: int,
+    say: Callable[[str], None],
+    *,
+    longest: int,
+    script: Path | None = None,
 ) -> Weights:
     """Return weights of the heads for those of a filter."""
-    build = partial(example, weights=filtered, longest=longest, most_bins=200)
+    build = partial(example, weights=filtered, longest=longest, most_bins=200, script=script)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         found = [each for each in pool.imap_unordered(build, seeds, chunksize=4) if each is not None]
     say(f"{len(found)} worlds")
