@@ -23,6 +23,7 @@ from dpi.estimator import (
 )
 from dpi_research.learn.beginning import first_weights, save_weights
 from dpi_research.learn.worlds import VERSION
+from strategies import few
 
 needs_jax = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="training needs JAX, the extra `learn` of dpi-streams-research"
@@ -76,11 +77,12 @@ def test_any_input_gives_a_finite_answer(seed, bins, users, prices, period):
         assert all(np.isfinite(part).all() for part in state)
 
 
-def test_a_long_silence_and_a_long_stream_stay_finite():
-    """500 slots without any measurement, then 1,500 with one; wild weights."""
-    rng, weights, state = np.random.default_rng(1), wild_weights(1), initial_state(3, 7)
+@pytest.mark.parametrize("weights", [wild_weights(1), trained()], ids=["wild", "trained"])
+def test_a_long_silence_and_a_long_stream_stay_finite(weights):
+    """500 slots without any measurement, then thousands with one; wild weights, and those of the program."""
+    rng, state = np.random.default_rng(1), initial_state(3, 7)
     users = np.full((4, 3), 1e5)
-    for slot in range(2000):
+    for slot in range(few(2_000, 20_000)):
         due = (1, 1, 1, 1) if slot == 0 or slot > 500 else (0, 0, 0, 0)
         state, said = step(weights, state, measure(rng, users, [0.3, 0.01, 0.01, 0.01], due, slot % 7, ONE))
     check(said, 3)
