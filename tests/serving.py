@@ -134,6 +134,11 @@ def read_answer(connection: socket.socket) -> tuple[int, object]:
     return int(said[9:12]), json.loads(said.partition(b"\r\n\r\n")[2])
 
 
+def kept(slot: int | None) -> dict[str, object]:
+    """The answer to a batch whose rows are all understood."""
+    return {"kept": True, "slot": slot, "understood": "all", "missing": []}
+
+
 def settings(**options: object) -> StreamSettings:
     """A stream with slots of ten seconds."""
     given = {"name": "visits", "domain": PAGES, "epsilon": "1", "slot": "10s", "begin": BEGIN}

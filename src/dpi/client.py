@@ -160,19 +160,21 @@ class RemoteStream(Releases):
         """What is promised, in words."""
         return str(self._service.document(self._path)["guarantee"])
 
-    def append(self, users: object, times: object, values: object, *, unit: str | None = None) -> None:
-        """Have events kept: when this returns, they are durable.
+    def append(self, users: object, times: object, values: object, *, unit: str | None = None) -> tuple[str, ...]:
+        """Have events kept, and return the columns that some lack: when this returns, they are durable.
 
         Each counts in the slot that its own time names, if that slot was open when its batch arrived. They are sent in
         batches, and sent again where that failed. One that is late, from the future, unreadable, or without user or
-        value is dropped by itself, and nobody is told.
+        value is dropped by itself. The columns are those of `user`, `time` and `value` in which the service could not
+        read every row; a value that the domain does not have is none. Whether an event is late does not enter.
         """
-        frame = _make_frame(users, times, values)
+        frame, missing = _make_frame(users, times, values), set[str]()
         with self._turn:
             for start in range(0, frame.height, ROWS):
-                self._send(frame.slice(start, ROWS), unit)
+                missing |= self._send(frame.slice(start, ROWS), unit)
+        return tuple(name for name in frame.columns if name in missing)
 
-    def _send(self, frame: pl.DataFrame, unit: str | None) -> None:
+    def _send(self, frame: pl.DataFrame, unit: str | None) -> set[str]:
         if self._following is None:
             known = self._service.document(f"{self._path}/producers/{quote(self.producer, safe='')}")
             self._following = cast("int", known["sequence"]) + 1
@@ -180,14 +182,14 @@ class RemoteStream(Releases):
         frame.write_ipc_stream(body)
         given = {"producer": self.producer, "sequence": self._following, "unit": unit}
         try:
-            self._service.send("POST", f"{self._path}/events", given, body.getvalue(), ARROW)
+            answer = self._service.send("POST", f"{self._path}/events", given, body.getvalue(), ARROW)
         except _TooLarge:
             if frame.height < 2:
                 raise
-            for half in frame.iter_slices(-(-frame.height // 2)):
-                self._send(half, unit)
-        else:
-            self._following += 1
+            one, other = frame.iter_slices(-(-frame.height // 2))
+            return self._send(one, unit) | self._send(other, unit)
+        self._following += 1
+        return set(answer.json()["missing"])
 
     def ask(self, question: str, **parameters: object) -> list[dict[str, object]]:
         """Return the answers to a question: `ask("top", k=5)`, `ask("mean", first=10, end=20)`."""

@@ -23,6 +23,7 @@ import pytest
 from dpi.events.identity import name_users
 from dpi.testing.workload import KEY
 from service import flood
+from serving import kept
 
 SLOT = 6
 SLOTS = 2
@@ -153,7 +154,7 @@ def test_nobody_moves_anybody_elses_rows(servers, process, kinds):
                for number in range(OTHERS)]  # fmt: skip
     for rows in without.values():
         assert rows == [(name, 0, 1) for name in sorted(names_of(counted))]
-    assert told == [(200, {"kept": True, "slot": slot}) for slot, _ in answers]
+    assert told == [(200, kept(slot)) for slot, _ in answers]
 
 
 def names_of(users):

@@ -23,7 +23,7 @@ from dpi.service._decoding import Decoders
 from dpi.service.tokens import Caller
 from dpi.stream.marks import system_clock
 from service.receivers import until
-from serving import FIRST, MOMENT, SECOND, held, read_answer, running, settings
+from serving import FIRST, MOMENT, SECOND, held, kept, read_answer, running, settings
 
 
 def raw(found, head, body=b"", token=None):
@@ -46,7 +46,7 @@ def test_a_body_that_does_not_come_is_left_and_holds_up_nobody(tmp_path):
         found.taken(40)
         found.clock.now = MOMENT + 5 * SECOND
         began = time.monotonic()
-        assert found.send([("ada", 1.0, "home")], 0).json() == {"kept": True, "slot": FIRST}
+        assert found.send([("ada", 1.0, "home")], 0).json() == kept(FIRST)
         assert time.monotonic() - began < 2.0
         found.clock.now = MOMENT + 10 * SECOND
         assert found.service.store.reached("visits") is None
@@ -78,7 +78,7 @@ def test_a_batch_is_of_the_slot_in_which_the_kernel_got_it_however_late_it_is_re
         with held(found, 6):  # to a second after its end
             made = raw(found, f"{POST}&unit=us", kind + body)
             assert system_clock() < slots.closing(number)
-            assert read_answer(made) == (200, {"kept": True, "slot": number})
+            assert read_answer(made) == (200, kept(number))
         assert found.service.store.events("visits", number + 1).counts.tolist() == []
         made.close()
 
@@ -100,7 +100,7 @@ def test_what_is_of_the_future_is_decided_by_no_other_stream_and_no_wait(tmp_pat
             found.service.receipts.look_by(None)
             assert not found.service.receipts.settled("other", MOMENT + 10 * SECOND)
             go_on.set()
-            assert sent.result(30).json() == {"kept": True, "slot": FIRST}
+            assert sent.result(30).json() == kept(FIRST)
         assert found.service.store.events("visits", FIRST).counts.tolist() == [1]
         assert found.service.store.events("visits", FIRST + 1).counts.tolist() == []
 
@@ -128,7 +128,7 @@ def test_options_change_when_what_was_read_by_the_old_ones_is_stored(tmp_path):
             assert not changed.done()
             assert found.service.closing.streams["visits"] is stream
         changed.result(30)
-        assert found.send([("ada", 6.0, "home")], 0).json() == {"kept": True, "slot": FIRST}
+        assert found.send([("ada", 6.0, "home")], 0).json() == kept(FIRST)
 
 
 def test_packed_bodies_are_read_by_another_process(tmp_path):
@@ -153,7 +153,7 @@ def test_places_of_a_broker_are_no_producers(tmp_path):
         found.service.closing.feeding["visits"] = SimpleNamespace(settled=lambda _: True, stop=lambda: None)
         rows = [("ada", 1.0, "home")]
         assert found.send(rows, 0, "kafka:visits 0 0").status_code == 422
-        assert found.send(rows, 0, "gate").json() == {"kept": True, "slot": FIRST}
+        assert found.send(rows, 0, "gate").json() == kept(FIRST)
 
 
 def test_a_body_keeps_up_a_lowest_rate(tmp_path, monkeypatch):
@@ -212,7 +212,7 @@ def test_a_batch_belongs_to_the_slots_that_are_open_when_its_head_comes(tmp_path
         time.sleep(0.2)
         assert found.service.store.reached("visits") is None
         made.sendall(body[10:])
-        assert read_answer(made) == (200, {"kept": True, "slot": FIRST})
+        assert read_answer(made) == (200, kept(FIRST))
         made.close()
         found.closed()
         assert found.service.store.reached("visits")[0] == FIRST
@@ -356,7 +356,7 @@ def test_a_slot_waits_while_a_token_is_checked(tmp_path, monkeypatch):
         time.sleep(0.2)
         assert found.service.store.reached("visits") is None
         go_on.set()
-        assert read_answer(made) == (200, {"kept": True, "slot": FIRST})
+        assert read_answer(made) == (200, kept(FIRST))
         made.close()
         found.closed()
 
@@ -365,17 +365,17 @@ def test_a_batch_that_ends_its_process_refuses_no_other(tmp_path, monkeypatch):
     """Batches that were in the same pool are decoded once more, each alone; whoever sent the one to blame is told."""
     with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
         rows = [(f"user {number}", 1.0, "home") for number in range(5000)]
-        assert found.send(rows, 0).json() == {"kept": True, "slot": FIRST}
+        assert found.send(rows, 0).json() == kept(FIRST)
         for process in list(found.service._decoders._pool._processes):
             os.kill(process, signal.SIGKILL)
-        assert found.send(rows, 1).json() == {"kept": True, "slot": FIRST}
+        assert found.send(rows, 1).json() == kept(FIRST)
         monkeypatch.setattr("dpi.service._decoding.read_batch", end_by_poison)
         poison = [("poison", 1.0, "home"), *rows]
         with ThreadPoolExecutor(2) as senders:
             bad = senders.submit(found.send, poison, 2, producer="other")
             good = [found.send(rows, number).json() for number in range(2, 5)]
             refused = bad.result()
-        assert good == [{"kept": True, "slot": FIRST}] * 3
+        assert good == [kept(FIRST)] * 3
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert int(found.service.store.events("visits", FIRST).counts.sum()) == 25_000
         found.set(10)

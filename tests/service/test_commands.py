@@ -348,7 +348,7 @@ def test_a_configuration_says_all_options(tmp_path):
 def test_serve_says_what_it_needs(tmp_path, cli, monkeypatch):
     """A store, TLS for others than this machine, and an extra that is installed; nothing is left behind."""
     for words, text in {
-        ("serve",): "`--store` must be said",
+        ("serve",): "`--store` is required",
         ("serve", "--store", "v.db", "--host", "0.0.0.0"): "`certificate`",  # noqa: S104 - refused
         ("serve", "--store", "v.db", "--config", "delay=0s"): "`delay` must be above 0",
         ("serve", "--store", "v.db", "--config", "requests=0"): "must be above 0",

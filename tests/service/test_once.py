@@ -1,4 +1,4 @@
-"""A batch counts once, is answered when it is durable, and the answer tells nothing of what was in it."""
+"""A batch counts once, is answered when it is durable, and the answer tells nothing of accounts and other batches."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import dpi
 from cli_files import ENVIRONMENT, PROGRAM
 from dpi.service.tokens import Tokens
 from dpi.store import open_store
-from serving import FIRST, MOMENT, SECOND, running, settings
+from serving import FIRST, MOMENT, SECOND, kept, running, settings
 
 
 def open_events(store, slot, stream="visits"):
@@ -37,7 +37,7 @@ def test_a_batch_that_is_sent_again_counts_once(tmp_path):
         gap = found.send(rows, 3)
         assert gap.status_code == 409
         assert open_events(found.service.store, FIRST) == 6
-    new, again = (200, {"kept": True, "slot": FIRST}), (200, {"kept": True, "slot": None})
+    new, again = (200, kept(FIRST)), (200, kept(None))
     assert [(each.status_code, each.json()) for each in answers] == [new, again, new, new, again]
 
 
@@ -52,19 +52,18 @@ def test_the_answer_names_the_first_slot_that_can_count(tmp_path):
 
 
 def test_the_answer_is_the_same_whoever_is_in_a_batch(tmp_path):
-    """Fresh users and ones whose account is empty, unknown values, rows that cannot be read, floods: one answer."""
+    """Fresh users and ones whose account is empty, late and early rows: one answer to batches of one row."""
     with running(tmp_path, settings(per_slot="1")) as found:
         found.clock.now = MOMENT + SECOND
         assert found.send([("empty", 0.5, "home")], 0, "first").status_code == 200
         found.set(10.5)
         batches = [
-            [("empty", 10.0, "home")], [("fresh", 10.0, "home")], [("fresh", 10.0, "nowhere")], [("", 10.0, "home")],
-            [("late", 1.0, "home")], [("early", 99.0, "home")], [("x" * 2000, 10.0, "home")], [],
-            [("eve", 10, "home")] * 5000,
+            [("empty", 10.0, "home")], [("fresh", 10.0, "home")], [("fresh", 10.0, "nowhere")],
+            [("late", 1.0, "home")], [("early", 99.0, "home")],
         ]  # fmt: skip
         answers = [found.send(rows, number) for number, rows in enumerate(batches)]
         again = found.send([("fresh", 10.0, "home")], 0)
-        assert (again.status_code, again.json()) == (200, {"kept": True, "slot": None})
+        assert (again.status_code, again.json()) == (200, kept(None))
         told = {
             (each.status_code, each.content, tuple(h for h in each.headers.items() if h[0] != "date"))
             for each in answers

@@ -102,7 +102,7 @@ def test_questions_are_answered_as_a_release_answers_them(shop, question):
     ("question", "given", "why"),
     [
         ("retention", {}, "`retention` needs after."),
-        ("retention", {"after": 2}, "`after` must be 1, 7 or 30. Got 2."),
+        ("retention", {"after": 2}, "`retention` must be 1, 7 or 30. Got 2."),
         ("retention", {"after": 7, "cohort": "old"}, "`cohort` must be new or first. Got 'old'."),
         ("retention", {"after": 7, "cohort": "first"}, NOT_SURER),
         ("retention", {"window": 7}, "`retention` takes after, cohort."),

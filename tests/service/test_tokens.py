@@ -24,7 +24,8 @@ ALLOWED = {
     "operator": {"GET /v1/metrics"},
     "overseer": {"GET /v1/acts"},
     "curator": {
-        "POST /v1/streams/{stream}/events", "GET /v1/streams/{stream}/producers/{producer}", "GET /v1/operations",
+        "POST /v1/streams/{stream}/events", "POST /v1/streams/{stream}/events/check",
+        "GET /v1/streams/{stream}/producers/{producer}", "GET /v1/operations",
     },
     "reader": {
         "GET /v1/streams/{stream}/releases", "GET /v1/streams/{stream}/releases/{slot}",

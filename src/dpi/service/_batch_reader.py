@@ -1,8 +1,9 @@
 """Reading a batch: unpacked up to a limit, then read as Arrow IPC stream, columns in JSON, or NDJSON, row by row.
 
 Columns are `user`, `time` and `value`; for a product, `value` has a field for each part. A row that cannot be read is
-dropped by itself, and the answer does not say so. A body that is no batch at all is refused as a whole, by its form: by
-what its producer wrote around the rows, never by what is in one. So no user's row decides whether others' are kept.
+dropped by itself. A line that is no object is a row without anything, at the end: its producer is told that it was not
+understood (`dpi.sources.Understood`). A body that is no batch at all is refused as a whole, by its form: by what its
+producer wrote around the rows, never by what is in one. So no user's row decides whether others' are kept.
 
 The limit of gzip and zstd is on what comes out, so that a small body that unpacks to gigabytes costs no more than any
 other; and on how many parts the body is packed in, for a part costs time whatever comes out of it.
@@ -141,8 +142,11 @@ def _empty_cells(body: bytes, parts: Sequence[str] | None) -> bytes:
 
 def _read_lines(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
     _check_rows(body.count(b"\n", 0, -1) + 1)
-    text = readable(not_longer(body.removeprefix("\ufeff".encode()) + b"\n", LONGEST_LINE))  # a byte order mark
+    lines = body.removeprefix("\ufeff".encode()) + b"\n"  # a byte order mark
+    text = readable(not_longer(lines, LONGEST_LINE))
     rows = [row for row in map(_read_line, text.split(b"\n")) if row is not None]
+    written = sum(map(bool, map(bytes.strip, lines.split(b"\n"))))  # without empty lines
+    rows += [Row()] * (written - len(rows))
     values: list[object] | dict[str, list[object]] = [row.value for row in rows]
     if parts is not None:
         values = {part: [v.get(part) if isinstance(v, dict) else None for v in values] for part in parts}

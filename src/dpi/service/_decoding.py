@@ -15,10 +15,11 @@ Sees events; keeps none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from threading import Lock
+from typing import TypeVar
 
 from dpi.domain import Domain
 from dpi.processes import start_pool
@@ -32,6 +33,7 @@ LARGE = 1 << 16
 """Bytes from which on a body is decoded by another process: with fewer, decoding takes a few milliseconds."""
 PROCESSES = 2
 BUSY = "a process that decodes batches was ended: come again."
+Found = TypeVar("Found")
 
 
 class Decoders:
@@ -46,10 +48,10 @@ class Decoders:
         """Decode batches of a stream."""
         self._threads.setdefault(stream, ThreadPoolExecutor(OF_A_STREAM, "dpi decoding"))
 
-    def submit(self, stream: str, work: Callable[[], None]) -> None:
+    def submit(self, stream: str, work: Callable[[], Found]) -> Future[Found]:
         """Have a thread of a stream do something; refuses it while the service is being stopped."""
         try:
-            self._threads[stream].submit(work)
+            return self._threads[stream].submit(work)
         except RuntimeError:
             raise Problem(503, "the service is being stopped.", retry=1) from None
 

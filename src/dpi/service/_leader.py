@@ -89,6 +89,11 @@ class Replica:
             if not self._shared:
                 raise
 
+    def read_again(self) -> None:
+        """Read tokens again; a replica that waits reads them when it leads."""
+        if self._service is not None:
+            self._service.read_again()
+
     def leave(self) -> None:
         """Begin to stop: whoever follows releases is let go."""
         if self._service is not None:

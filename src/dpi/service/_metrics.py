@@ -1,8 +1,8 @@
 """Metrics for the operator, as Prometheus reads them: how much comes in, how long it takes, whether it works.
 
-Numbers of batches, bytes and seconds are made from events. So `/v1/metrics` is the curator's and the administrator's,
-and no analyst's; and labels are public words alone (routes, streams, statuses), so that no series is named after a user
-or a producer. What is counted here decides nothing.
+Numbers of batches, rows, bytes and seconds are made from events. So `/v1/metrics` is the curator's and the
+administrator's, and no analyst's; and labels are public words alone (routes, streams, statuses), so that no series is
+named after a user or a producer. What is counted here decides nothing.
 
 OpenTelemetry: where its library is installed, requests and closings are spans of the tracer `dpi`; where it is not, or
 nobody has set it up (`opentelemetry-instrument`, `OTEL_…`), they are nothing.
@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from dpi.sources import Understood
 
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
@@ -37,6 +39,7 @@ class Metrics:
         self.request_seconds = histogram("dpi_request_seconds", "How long requests took.", ("route",))
         self.batch_bytes = counter("dpi_batch_bytes", "Bytes of batches.", ("stream",))
         self.batches = counter("dpi_batches", "Batches, kept or refused.", ("stream", "kept"))
+        self.rows = counter("dpi_rows", "Rows of batches that were kept, understood or not.", ("stream", "understood"))
         self.stage_seconds = counter("dpi_stage_seconds", "Seconds of work in each stage.", ("stage",))
         self.closing_seconds = histogram("dpi_closing_seconds", "How long slots took to close.", ("stream",))
         self.late = counter("dpi_late_releases", "Releases seen after their first tick.", ("stream",))
@@ -48,6 +51,11 @@ class Metrics:
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+    def note_understood(self, stream: str, understood: Understood) -> None:
+        """Count the rows of a batch."""
+        self.rows.labels(stream, "true").inc(understood.understood)
+        self.rows.labels(stream, "false").inc(understood.rows - understood.understood)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from dpi.certificates.chain import Entry
 from dpi.errors import OptionError
-from dpi.service._batch_reader import ARROW, KINDS, LINES, UNITS
+from dpi.service._batch_reader import ARROW, KINDS, LINES, NAMES, UNITS
 from dpi.service._batch_writer import STOPPED
 from dpi.service._connections import ENDED, PIPELINED, RECEIPT
 from dpi.service._endpoints import JSON, TEXT, Call, Parameter, Schema, document, fields, route, whole
 from dpi.service._problems import Problem
 from dpi.service._receipts import Receipt
-from dpi.service.service import Batch
+from dpi.service.service import Batch, Sent
 from dpi.service.tokens import ADMIN, CURATOR
 from dpi.settings.streams import KEYS, read_stream
+from dpi.sources import Understood
+from dpi.sources.admission import SHARES
 
 LONGEST_PRODUCER = 200
 _DOMAIN: Schema = {
@@ -61,26 +64,59 @@ BATCH: dict[str, Schema] = {
 NAMED = fields(name=TEXT)
 
 
+UNIT = Parameter("unit", "Of times that are numbers.", {"enum": [*UNITS]})
+UNDERSTOOD: dict[str, Schema] = {
+    "understood": {"enum": [*SHARES]},
+    "missing": {"type": "array", "items": {"enum": [*NAMES]}},
+}
+
+
 @route(
     "POST /v1/streams/{stream}/events", CURATOR,
     Parameter("producer", "Who sends.", {**TEXT, "minLength": 1, "maxLength": LONGEST_PRODUCER}, required=True),
     Parameter("sequence", "0 for the first, and so on.", whole(0), required=True),
-    Parameter("unit", "Of times that are numbers.", {"enum": [*UNITS]}),
-    body=BATCH, answer=fields(kept={"const": True}, slot={"type": ["integer", "null"]}),
+    UNIT, body=BATCH, answer=fields(kept={"const": True}, slot={"type": ["integer", "null"]}, **UNDERSTOOD),
 )  # fmt: skip
 async def post_events(call: Call) -> Response:
     """Keep a batch of events durably, once. May be packed: `Content-Encoding` gzip or zstd.
 
-    The answer says that it is durable, and is the same whatever was in it. `slot` is the first slot that was open when
-    the head of the request arrived: events of earlier slots do not count. It is null for a batch that was kept before.
+    The answer says that it is durable. `slot` is the first slot that was open when the head of the request arrived:
+    events of earlier slots do not count. It is null for a batch that was kept before. `understood` says how many rows
+    of this request have a user, a time and a value of the domain; `missing` names columns that some rows lack. Both
+    follow from the request and from the stream's options alone.
     """
-    service, stream, kind, unit = call.service, call.stream, call.kind(), call.text("unit")
+    service, stream = call.service, call.stream
     receipt = _find_receipt(call, stream)
     producer, sequence = call.text("producer") or "", call.whole("sequence", None)
     if not 0 < len(producer) <= LONGEST_PRODUCER or not producer.isprintable() or sequence is None:
         raise Problem(422, f"`producer` must be 1 to {LONGEST_PRODUCER} printable characters.")
     if " " in producer and stream in service.closing.feeding:
         raise Problem(422, "`producer` must have no space: names with spaces are places of the broker that is read.")
+    async with _take_sent(call) as sent:
+        complete = max(receipt.moment, service.receipts.read_clock(call.state.get(ENDED)))
+        batch = Batch(sent, producer, sequence, receipt, complete)
+        del call.state[RECEIPT]  # from here on `receive` settles it
+        kept = await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
+    return document({"kept": True, "slot": kept.slot, **_describe(kept.understood)})
+
+
+@route("POST /v1/streams/{stream}/events/check", CURATOR, UNIT, body=BATCH, answer=fields(**UNDERSTOOD))
+async def post_check(call: Call) -> Response:
+    """Return what would be understood of a batch, and keep nothing of it."""
+    async with _take_sent(call) as sent:
+        understood = await asyncio.shield(asyncio.wrap_future(call.service.check(sent)))
+    return document(_describe(understood))
+
+
+def _describe(understood: Understood) -> dict[str, object]:
+    """Return what a producer is told of its rows."""
+    return {"understood": understood.share, "missing": understood.missing}
+
+
+@asynccontextmanager
+async def _take_sent(call: Call) -> AsyncIterator[Sent]:
+    """Give the events of a request, when all of them are there; they have a place meanwhile."""
+    service, stream, kind, unit = call.service, call.stream, call.kind(), call.text("unit")
     if service.closing.streams[stream].stopped:
         raise Problem(410, STOPPED)
     if unit is not None and unit not in UNITS:
@@ -96,11 +132,7 @@ async def post_events(call: Call) -> Response:
         except Problem:
             body.drop()
             raise
-        complete = max(receipt.moment, service.receipts.read_clock(call.state.get(ENDED)))
-        batch = Batch(stream, body, kind, packing, unit, producer, sequence, receipt, complete)
-        del call.state[RECEIPT]  # from here on `receive` settles it
-        first = await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
-    return document({"kept": True, "slot": first})
+        yield Sent(stream, body, kind, packing, unit)
 
 
 def _find_receipt(call: Call, stream: str) -> Receipt:

@@ -1,4 +1,8 @@
-"""Running a service in this process, until it is told to stop."""
+"""Running a service in this process, until it is told to stop.
+
+`SIGTERM` and `SIGINT` end it. `SIGHUP` has tokens and TLS files read again, and nothing else: limits are in use by
+connections and bodies that are open, and the options of streams change by HTTP.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import gc
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +18,8 @@ from types import FrameType
 
 import uvicorn
 
-from dpi.errors import OptionError
+from dpi.errors import OptionError, StateError
+from dpi.service import logs
 from dpi.service._app import make_application
 from dpi.service._arrivals import Arrivals
 from dpi.service._connections import HEADERS, IDLE, make_connection_class
@@ -26,10 +32,21 @@ class Server(uvicorn.Server):
     """Serves until a signal comes; then what was received is kept, and readers who follow are let go."""
 
     def __init__(
-        self, config: uvicorn.Config, arrivals: Arrivals, leave: Callable[[], None], listening: Callable[[], None]
+        self, config: uvicorn.Config, arrivals: Arrivals, service: Service | Replica, listening: Callable[[], None]
     ) -> None:
         super().__init__(config)
-        self._arrivals, self._leave, self._listening = arrivals, leave, listening
+        self._arrivals, self._service, self._listening = arrivals, service, listening
+        self._reason: str | None = None  # why it stops
+        self._must_read = False
+
+    def stop(self, reason: str) -> None:
+        """Begin to stop, for a reason that is logged."""
+        self._reason = self._reason or reason
+        self.should_exit = True
+
+    def read_again(self) -> None:
+        """Have tokens and TLS files read again, by the thread that moves bytes: a signal comes at any moment."""
+        self._must_read = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, before anything else is begun; say in an error why that cannot be."""
@@ -43,11 +60,48 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._listening()
+            logs.tell("started", host=self.config.host, port=self.config.port)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what a signal has asked for; return whether that is to stop."""
+        if self._must_read:
+            self._must_read = False
+            self._read_files()
+        return await super().on_tick(counter)
+
+    def _read_files(self) -> None:
+        """Read tokens and TLS files again; of a file that is refused the log has the error."""
+        logs.tell(
+            "tokens and TLS files are read again; all other options, limits among them, need a restart", reason="SIGHUP"
+        )
+        for read, refused in (
+            (self._service.read_again, "tokens cannot be read, and open nothing"),
+            (self._read_certificate, "TLS files cannot be read, and the certificate stays"),
+        ):
+            try:
+                read()
+            except (OSError, StateError) as error:
+                logs.failed(refused, error)
+
+    def _read_certificate(self) -> None:
+        """Have connections from now on see the certificate that is in the files."""
+        if self.config.ssl is None or self.config.ssl_certfile is None:
+            return
+        # First where nobody looks: of two files that do not fit each other the first would be in use already.
+        for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.config.ssl):
+            context.load_cert_chain(self.config.ssl_certfile, self.config.ssl_keyfile, lambda: "")  # and ask nobody
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop."""
-        self._leave()
+        self._reason = self._reason or signal.Signals(sig).name
+        self._service.leave()
         super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what has arrived, and say why nothing else is."""
+        logs.tell("stops", reason=self._reason)
+        await super().shutdown(sockets)
+        logs.tell("stopped")
 
 
 COLLECTED = 100_000
@@ -100,17 +154,19 @@ def make_server(service: Service | Replica, listening: Callable[[], None] = lamb
         ssl_keyfile=config.private_key,
         timeout_graceful_shutdown=30,
     )
-    return Server(settings, arrivals, service.leave, listening)
+    return Server(settings, arrivals, service, listening)
 
 
 def serve(config: Config, listening: Callable[[], None] = lambda: None) -> None:
     """Serve until a signal comes; raises what keeps this process from ever leading."""
     replica = Replica(config)
     running = make_server(replica, listening)
-    replica.on_failure = stop = partial(setattr, running, "should_exit", True)
+    replica.on_failure = partial(running.stop, "it cannot lead")
     # Before the server listens, and what it sends itself once more after it has heeded a signal.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop())
+        signal.signal(number, lambda number, _: running.stop(signal.Signals(number).name))
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, lambda *_: running.read_again())
     running.run()
     if replica.failed is not None:
         raise replica.failed

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Self
 from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
 from dpi.domain.overlap import by_slot
-from dpi.events.slots import Window
+from dpi.events.slots import FOR_EVER, Window
 from dpi.service import logs
 from dpi.service._admissions import Admissions
 from dpi.service._batch_writer import BatchWriter
@@ -39,7 +39,7 @@ from dpi.service.config import Config, check_served
 from dpi.service.operations import Overview
 from dpi.service.tokens import Tokens
 from dpi.settings.streams import StreamSettings
-from dpi.sources import Admission
+from dpi.sources import Admission, Events, Understood
 from dpi.store import open_store, store_exists
 from dpi.store.base import Arrival
 from dpi.store.sql import SQLStore
@@ -53,19 +53,33 @@ ANSWERS = 256 << 20
 """Bytes of answers that wait to be read, in all; a quarter of them, or one answer, of one token."""
 
 
-class Batch(NamedTuple):
-    """A batch as it was received. Private."""
+class Sent(NamedTuple):
+    """Events as they were sent. Private."""
 
     stream: str
     body: Body
     kind: str
     packing: str
     unit: str | None
+
+
+class Batch(NamedTuple):
+    """A batch as it was received. Private."""
+
+    sent: Sent
     producer: str
     sequence: int
     receipt: Receipt
     complete: int
     """When its last byte was there."""
+
+
+class Kept(NamedTuple):
+    """The answer to a batch: for its producer alone."""
+
+    slot: int | None
+    """The first one that was open for it; None if it had been kept before."""
+    understood: Understood
 
 
 def open_signer(config: Config) -> Signer | None:
@@ -188,6 +202,10 @@ class Service:
             thread.start()
         return self
 
+    def read_again(self) -> None:
+        """Read tokens again."""
+        self.tokens.read_again()
+
     def leave(self) -> None:
         """Begin to stop: whoever follows releases is let go."""
         self.publication.leave()
@@ -257,53 +275,68 @@ class Service:
         """Return the receipt of a batch whose head is read now, and arrived when the kernel says."""
         return self.receipts.arrive(arrived)
 
-    def receive(self, batch: Batch) -> Future[int | None]:
-        """Keep a batch; done when it is durable, or refused by itself.
+    def receive(self, batch: Batch) -> Future[Kept]:
+        """Keep a batch; done when it is durable, or refused by itself."""
+        answer: Future[Kept] = Future()
+        used, (stream, body, *_) = ExitStack(), batch.sent
 
-        Gives the first slot that was open for it, or None if it had been kept before.
-        """
-        answer: Future[int | None] = Future()
-        used = ExitStack()
-
-        def finish(error: BaseException | None, first: int | None = None) -> None:
+        def finish(found: Kept | BaseException) -> None:
             used.close()
             batch.receipt.settle()
-            batch.body.drop()
-            self.metrics.batches.labels(batch.stream, str(error is None).lower()).inc()
-            self.metrics.batch_bytes.labels(batch.stream).inc(batch.body.size)
-            if error is None:
-                self.silence.note(batch.stream)
-                answer.set_result(first)
+            body.drop()
+            self.metrics.batches.labels(stream, str(isinstance(found, Kept)).lower()).inc()
+            self.metrics.batch_bytes.labels(stream).inc(body.size)
+            if isinstance(found, Kept):
+                self.silence.note(stream)
+                self.metrics.note_understood(stream, found.understood)
+                answer.set_result(found)
             else:
-                answer.set_exception(error)
+                answer.set_exception(found)
 
         def work() -> None:
             try:
-                first, arrival = self._read_arrival(batch, used.enter_context(self.admissions.use(batch.stream)))
+                first, arrival, understood = self._read_arrival(batch, used.enter_context(self.admissions.use(stream)))
                 kept = self.writer.keep(arrival)
             except BaseException as error:
                 finish(error)
             else:
-                kept.add_done_callback(partial(tell, first))
+                kept.add_done_callback(partial(tell, first, understood))
 
-        def tell(first: int, kept: Future[bool]) -> None:
+        def tell(first: int, understood: Understood, kept: Future[bool]) -> None:
             error = kept.exception()
-            finish(error, first if error is None and kept.result() else None)
+            finish(Kept(first if kept.result() else None, understood) if error is None else error)
 
         try:
-            self._decoders.submit(batch.stream, work)
+            self._decoders.submit(stream, work)
         except Problem as error:
             finish(error)
         return answer
 
-    def _read_arrival(self, batch: Batch, admission: Admission) -> tuple[int, Arrival]:
-        """Return the first slot that was open for a batch, and what is kept of it."""
+    def _read_arrival(self, batch: Batch, admission: Admission) -> tuple[int, Arrival, Understood]:
+        """Return the first slot that was open for a batch, what is kept of it, and what its producer is told."""
         slots, first = admission.slots, max(admission.first, admission.slots.first_open(batch.receipt.moment))
-        with self.metrics.stage("decoding"):
-            domain = by_slot(admission.domain).newest
-            events = self._decoders.read(
-                batch.body.take(), batch.kind, batch.unit, domain, batch.packing, self.config.body
-            )
+        events = self._decode(batch.sent, admission)
         with self.metrics.stage("admission"):
-            window = Window(first, slots.next_closing(batch.complete))
-            return first, Arrival(batch.stream, admission.keep(events, window), batch.producer, batch.sequence)
+            rows, understood = admission.understand(events, Window(first, slots.next_closing(batch.complete)))
+            return first, Arrival(batch.sent.stream, rows, batch.producer, batch.sequence), understood
+
+    def _decode(self, sent: Sent, admission: Admission) -> Events:
+        domain = by_slot(admission.domain).newest
+        with self.metrics.stage("decoding"):
+            return self._decoders.read(sent.body.take(), sent.kind, sent.unit, domain, sent.packing, self.config.body)
+
+    def check(self, sent: Sent) -> Future[Understood]:
+        """Return what would be understood of a batch; keeps nothing of it, and no slot waits for it."""
+
+        def work() -> Understood:
+            try:
+                admission = self.admissions.find(sent.stream)
+                return admission.understand(self._decode(sent, admission), FOR_EVER)[1]
+            finally:
+                sent.body.drop()
+
+        try:
+            return self._decoders.submit(sent.stream, work)
+        except Problem:
+            sent.body.drop()
+            raise

@@ -107,6 +107,11 @@ class Tokens:
         """Return all that were made, as they are kept: no secret is among it."""
         return list(self._entries().values())
 
+    def read_again(self) -> None:
+        """Read the file now, also if it looks as before; one that is damaged is refused, and opens nothing."""
+        self._read = None
+        self._entries()
+
     def check(self, token: str, now: datetime | None = None) -> Entry | None:
         """Return the entry of a token that is valid now; None for any other text, after the same comparison."""
         identity, _, secret = token.removeprefix(PREFIX).partition("_")

@@ -2,7 +2,7 @@
 
 from dpi.sources._source import Columns, FollowedEvents, PlayedSlots, Progress
 from dpi.sources._table import TableEvents
-from dpi.sources.admission import Admission, Events, stamp_window
+from dpi.sources.admission import Admission, Events, Understood, stamp_window
 from dpi.sources.brokers import BrokerEvents, broker
 from dpi.sources.files import FileEvents, read
 
@@ -16,6 +16,7 @@ __all__ = [
     "PlayedSlots",
     "Progress",
     "TableEvents",
+    "Understood",
     "broker",
     "read",
     "stamp_window",

@@ -7,7 +7,7 @@ Sees events and the secret that names accounts; no randomness, no budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,15 @@ from dpi.domain import Product, column_of
 from dpi.domain.overlap import Domains, by_slot, encode
 from dpi.errors import SchemaError
 from dpi.events.columns import read, take
-from dpi.events.identity import EXACT, name_users
+from dpi.events.identity import EXACT, Digests, name_users
 from dpi.events.rows import Rows
 from dpi.events.slots import FOR_EVER, UNREADABLE, Slots, Window
+from dpi.exact.integers import Integers
 from dpi.exact.silence import silence
+
+Mask = npt.NDArray[np.bool_]
+SHARES = ("all", "most", "few", "none")
+"""How many rows of a batch are understood: of an empty one all, and "few" are less than half."""
 
 
 class Events(NamedTuple):
@@ -30,6 +35,52 @@ class Events(NamedTuple):
     values: object
     unit: str | None = None
     """Of times that are numbers."""
+
+
+class Understood(NamedTuple):
+    """How many rows of a batch were understood, and which of its columns some rows lack.
+
+    A row is understood if it has an id, a time that can be read, and a value that has a bin in the domain of its slot.
+
+    **Guarantee.** A function of the batch and of public options. *Why:* each row is judged by its own cells, by the
+    calendar, the domain and the rule for ids. Rows of others, accounts and the store do not enter. Nor does lateness,
+    which depends on the clock: a late row is understood. (After a change of options and a restart, a row of a slot
+    that had closed is judged by the next slot's domain: both are public.) So a producer is told nothing that it has not
+    sent. The numbers are for operators; a producer is told `share` and `missing`, in words that its logs may hold.
+
+    >>> Understood(3, 2, ("user",)).share, Understood(0, 0, ()).share
+    ('most', 'all')
+    """
+
+    rows: int
+    understood: int
+    missing: tuple[str, ...]
+    """Columns, as a batch names them; never a value."""
+
+    @classmethod
+    def of(cls, user: Mask, time: Mask, value: Mask) -> Self:
+        """Return what is understood of rows, by which of them have each column."""
+        columns = {"user": user, "time": time, "value": value}
+        missing = tuple(name for name, has in columns.items() if not has.all())
+        return cls(user.size, int(np.count_nonzero(user & time & value)), missing)
+
+    @property
+    def share(self) -> str:
+        """How many rows are understood: one of `SHARES`."""
+        if self.understood == self.rows:
+            return "all"
+        if not self.understood:
+            return "none"
+        return "few" if 2 * self.understood < self.rows else "most"
+
+
+class _Read(NamedTuple):
+    """Names of accounts, which rows have one (None: all), times, and the slots of these; row by row."""
+
+    names: Digests
+    known: Mask | None
+    moments: Integers
+    numbers: Integers
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,16 +116,8 @@ class Admission:
         One that `window` does not admit, of a slot outside of the period, or without user or bin is dropped by itself.
         Its bin is that of its own slot's domain.
         """
-        moments = self.slots.moments(events.times, events.unit)
-        numbers = self.slots.at(np.where(moments == UNREADABLE, 0, moments))
-        names, known = name_users(events.users, self.key, self.ids)
-        if moments.size != len(names):
-            raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
-        inside = window.admits(self.slots, moments) & (numbers >= self.first)
-        if known is not None:
-            inside &= known
-        if self.last is not None:
-            inside &= numbers < self.last
+        found = self._read(events)
+        names, numbers, inside = found.names, found.numbers, self._find_inside(found, window)
         values = _read(self.domain, events.values)  # all rows: whether that can be done depends on none of them
         if not inside.all():
             names, numbers, values = names.compress(inside, 0), numbers[inside], _select(values, inside)
@@ -87,6 +130,33 @@ class Admission:
         """Return what a store keeps of the events that count: one row for equal ones."""
         return Rows.sum([self.admit(events, window)])
 
+    @silence()
+    def understand(self, events: Events, window: Window) -> tuple[Rows, Understood]:
+        """Return what `keep` does, and what is understood of all rows, also of those that do not count."""
+        found = self._read(events)
+        bins, counts = encode(self.domain, found.numbers, _read(self.domain, events.values))
+        known = np.ones(bins.shape, dtype=np.bool_) if found.known is None else found.known
+        rows = Rows(found.names, found.numbers, bins, counts)
+        counting = self._find_inside(found, window) & (bins >= 0)
+        kept = Rows.sum([rows if counting.all() else rows.only(counting)])
+        return kept, Understood.of(known, found.moments != UNREADABLE, bins >= 0)
+
+    def _read(self, events: Events) -> _Read:
+        moments = self.slots.moments(events.times, events.unit)
+        names, known = name_users(events.users, self.key, self.ids)
+        if moments.size != len(names):
+            raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
+        return _Read(names, known, moments, self.slots.at(np.where(moments == UNREADABLE, 0, moments)))
+
+    def _find_inside(self, found: _Read, window: Window) -> Mask:
+        """Return which rows have a user, and a slot that takes them."""
+        inside = window.admits(self.slots, found.moments) & (found.numbers >= self.first)
+        if found.known is not None:
+            inside &= found.known
+        if self.last is not None:
+            inside &= found.numbers < self.last
+        return inside
+
 
 def _read(domains: Domains, values: object) -> object:
     """Return a column of values, or one for each part of a product that any slot has, whatever table they came in."""
@@ -96,7 +166,7 @@ def _read(domains: Domains, values: object) -> object:
     return {name: read(column_of(values, name), "value") for product in products for name in product.parts}
 
 
-def _select(values: object, rows: npt.NDArray[np.bool_]) -> object:
+def _select(values: object, rows: Mask) -> object:
     """Return some rows of the columns: others' values are not even looked at."""
     if isinstance(values, dict):
         return {part: _select(column, rows) for part, column in values.items()}
