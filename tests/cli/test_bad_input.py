@@ -100,7 +100,7 @@ def test_another_epsilon(cli, visits):
     run(cli, visits, "--from", "2026-01-01", "--to", "2026-01-01T02:00")
     before = cli.json("verify", "visits.db")
     said = run(cli, [*visits, "--epsilon", "2"], *PERIOD, code=3)
-    assert "other options (epsilon)" in said
+    assert "stored is ε = 1, given is ε = 2" in said
     assert cli.json("verify", "visits.db") == before
 
 

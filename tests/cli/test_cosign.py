@@ -58,6 +58,16 @@ def test_a_chain_is_cosigned_as_it_grows(cli, visits, witnesses):
     assert cli.json(*COSIGN)["entries"] == 7  # once more, with nothing new
 
 
+def test_a_checkpoint_without_a_policy_is_told_from_a_witness(cli, witnesses):
+    """The error names what the file is and the option that it needs; a damaged witness is still called damaged."""
+    cli(*COSIGN)
+    said = cli("verify", "visits.db", "--witness", "visits.checkpoint", code=2)
+    assert "visits.checkpoint is a checkpoint, as `dpi keys cosign` writes it" in said
+    assert "give `--policy` too" in said
+    Path("visits.checkpoint").write_text("{}x")
+    assert "the witness file is damaged" in cli("verify", "visits.db", "--witness", "visits.checkpoint", code=3)
+
+
 def test_what_analysts_get_is_checked_by_it(cli, witnesses):
     """An export holds the whole chain, and so does not need the store."""
     cli(*COSIGN)

@@ -177,6 +177,21 @@ def test_a_question_with_other_words_than_it_takes(cli, store, question, said):
     assert said in " ".join(cli.stderr.split())
 
 
+def test_an_interval_that_says_nothing_is_not_shown(cli):
+    """On the first grid of amounts, empty bins far out reach over millions: "not known yet" stands for an interval."""
+    lines = [f"u{user},2026-01-0{day}T10:00:00,{5 + user % 40}" for day in (1, 2, 3) for user in range(2000)]
+    Path("orders.csv").write_text("\n".join(["user,at,revenue", *lines]) + "\n")
+    period = ["--slot", "1d", "--from", "2026-01-01", "--to", "2026-01-04"]
+    cli("run", "orders.csv", "--time", "at", "--amount", "revenue", *period, "--epsilon", "1", "--store", "orders.db")
+    for question in ("sum", "mean"):
+        first, *later = cli("query", "orders.db", question, "--from", "2026-01-01").splitlines()[1:]
+        assert first.endswith("not known yet")
+        assert all(" … " in line for line in later)
+    (answer, *_) = cli.json("query", "orders.db", "sum", "--from", "2026-01-01")["answers"]
+    assert answer["rows"][0]["lower"] < 0 < answer["rows"][0]["upper"]
+    assert " … " in cli("query", "orders.db", "median", "--slot", "2026-01-01")
+
+
 def test_several_streams_must_be_named(cli, visits):
     """The names, which are public, are told."""
     for name in ("one", "two"):
@@ -200,6 +215,9 @@ def test_a_report_draws_the_values_that_are_asked_for(cli, store):
     assert named("--values", listed[1], "--values", listed[0]) == [listed[1], listed[0]]
     assert len(named("--values", "top:2")) == 2
     assert "'nowhere' is not in the domain" in cli("report", store, "--values", "nowhere", code=2)
+    near = f"'{listed[0]}x' is not in the domain: did you mean '{listed[0]}'?"
+    assert near in cli("report", store, "--values", f"{listed[0]}x", code=2)
+    assert near in cli("query", store, "probability", f"{listed[0]}x", code=2)
     assert "or top:K" in cli("report", store, "--values", "DE", "--values", "top:2", code=2)
     assert "above 0" in cli("report", store, "--values", "top:0", code=2)
 

@@ -184,6 +184,29 @@ def test_streams_of_one_store(cli, visits):
     assert "sum to 2 per user" in said["guarantee"]
 
 
+def test_the_guarantee_is_printed_when_a_stream_is_declared(cli, visits):
+    """Once, and not after every run that goes on; a document has it always."""
+    run = ["run", *visits, "--from", "2026-01-01", "--store", "visits.db"]
+    assert cli(*run, "--to", "2026-01-01T02:00").count("Pure differential privacy") == 1
+    assert "Pure differential privacy" not in cli(*run, "--to", "2026-01-01T03:00")
+    assert "Pure differential privacy" in cli.json(*run, "--to", "2026-01-01T04:00")["guarantee"]
+    assert cli(*run, "--to", "2026-01-01T02:00", "--name", "two").count("Pure differential privacy") == 1
+
+
+def test_a_stream_that_takes_newcomers_from_another_says_so(cli, visits):
+    """Who shares the ε is said when a stream is declared: not of a stream with its own, and not a second time."""
+    run = ["run", *visits[:-2], *PERIOD, "--store", "visits.db"]
+    cli(*run, "--to", "2026-01-01T02:00", "--name", "one")
+    assert "newcomers" not in cli(*run, "--name", "apart", "--config", "separate=true")
+    cli(*run, "--to", "2026-01-01T02:00", "--name", "two")
+    said = "later releases of stream 'one' have no numbers of newcomers, because the new stream shares its ε."
+    assert cli.stderr == f"dpi: {said}\n"
+    assert "newcomers" not in cli(*run, "--name", "two")
+    assert "newcomers" not in cli(*run, "--name", "one")
+    with dpi.open("visits.db", "one") as stored:
+        assert [release.people is None for release in stored] == [False, False, True, True, True, True]
+
+
 def test_what_is_lost_is_said_of_the_stream_and_of_the_store(cli, visits):
     """One stream's part is said to be that stream's, and the sum over the store stands beside it."""
     period = ("--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "visits.db")

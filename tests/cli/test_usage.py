@@ -1,11 +1,15 @@
 """How a command is called: what is wrong is told in one line, and help shows what is written."""
 
 import inspect
+import json
+import re
+from pathlib import Path
 
 import pytest
 
 from cli_files import PERIOD
-from dpi.cli.commands import COMMANDS, function
+from dpi.cli._parameters import options_of
+from dpi.cli.commands import COMMANDS, SUBCOMMANDS, function
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,53 @@ def test_help_shows_numbers_as_they_are_written(cli):
     assert "kafka://localhost:9092/visits" in cli("run", "--help")
 
 
+@pytest.mark.parametrize("name", [*COMMANDS, *SUBCOMMANDS])
+def test_help_shows_brackets_as_they_are_written(cli, name):
+    """No part of a sentence in brackets is taken for markup, and what may be repeated has its brackets once."""
+    said = cli(*name.split(), "--help")
+    options = [each.setting.help for each in options_of(name).values() if each.flag]
+    for text in (inspect.getdoc(function(name)) or "", *options):
+        assert all(part in said for part in re.findall(r"\[[^\]]*\]", text))
+    assert "[[" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["verify", "nothing.db"], 3, "there is no store at nothing.db."),
+        (["run"], 2, "Missing option '--epsilon'. See `dpi run --help`."),
+        (["plan", "--epsilon", "1", "--users", "0", "--bins", "2"], 2, "`--users` must be"),
+        (["query", "nothing.db", "--config", "nothing=1"], 2, "unknown key `nothing` in the options of `dpi query`"),
+    ],
+)
+def test_a_failure_is_a_document_with_json(cli, words, code, said):
+    """With `--json` a failure is one document on standard output, and the line on standard error says the same."""
+    found = cli.json(*words, code=code)
+    assert found.keys() == {"error"}
+    assert str(found["error"]).startswith(said)
+    assert cli.stderr == f"dpi: error: {found['error']}\n"
+    cli(*words, code=code)
+    assert cli.stdout == ""
+
+
+def test_a_failure_is_a_document_where_a_configuration_asks_for_json(cli):
+    """A file of options may say `json = true` as well."""
+    Path("dpi.toml").write_text("[query]\njson = true\n")
+    cli("query", "nothing.db", "total", "--config", "dpi.toml", code=3)
+    assert json.loads(cli.stdout) == {"error": "there is no store at nothing.db."}
+
+
+def test_what_is_required_is_said_in_plain_words(cli, visits):
+    """A run without a store or a domain names the option, and what it is for."""
+    said = cli("run", *visits, *PERIOD, code=2)
+    assert said == "dpi: error: `--store` is required: it keeps releases and accounts.\n"
+    said = cli("run", "visits.csv", "--slot", "1h", "--epsilon", "1", *PERIOD, "--store", "s.db", code=2)
+    assert "`--domain` is required: a file of public values." in said
+    assert "Older releases can no longer be checked against their" in cli("ledger", "compact", "--help")
+    assert "`retention` must be 1, 7 or 30. Got 2." in cli("query", "s.db", "retention", "2", code=2)
+    assert "`stickiness` must be 7 or 30. Got 1." in cli("query", "s.db", "stickiness", "1", code=2)
+
+
 def test_a_large_epsilon_is_told_in_one_line(cli, visits):
     """`plan` and `run` say once, on standard error, that such an ε promises next to nothing; the document is whole."""
     found = cli.json("plan", "--epsilon", "500", "--users", "10", "--bins", "2")
@@ -88,7 +139,11 @@ def test_an_option_that_is_part_of_the_promise_is_not_offered_for_change(cli, vi
     """Another ε is refused without a word of `--change`, which could not help; another mechanism may be changed."""
     cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "s.db")
     said = cli("run", *visits, *PERIOD, "--epsilon", "2", "--store", "s.db", code=3)
-    assert "other options (epsilon): use those it was started with, or another `--name`." in said
+    assert said.endswith("dpi: error: stored is ε = 1, given is ε = 2: ε never changes.\n")
+    said = cli("run", *visits, *PERIOD, "--epsilon", "2", "--season", "24", "--store", "s.db", code=3)
+    assert "ε never changes. Further options differ, too: mechanism." in said
+    said = cli("run", *visits, *PERIOD, "--epsilon", "2", "--name", "other", "--store", "s.db", code=2)
+    assert "stored is ε = 1, given is ε = 2: ε never changes." in said
     said = cli("run", *visits, *PERIOD, "--season", "24", "--store", "s.db", code=3)
     assert "other options (mechanism)" in said
     assert "or `--change` where a public change is meant" in said

@@ -45,6 +45,24 @@ def test_what_cannot_be_drawn_is_refused(domain, values):
         choose(domain, np.ones(domain.size), values)
 
 
+@pytest.mark.parametrize(
+    ("domain", "value", "end"),
+    [
+        (PAGES, "hom", ": did you mean 'home'?"),
+        (PAGES, "HOME", ": did you mean 'home'?"),
+        (PAGES, "elsewere", ": did you mean 'elsewhere'?"),
+        (PAGES, "shop", "."),
+        (PAGES, 7, "."),
+        (dpi.Categories([f"page {n}" for n in range(1_001)]), "page x", "."),  # so many are not compared
+    ],
+)
+def test_a_value_that_is_not_in_the_domain_is_told_the_nearest(domain, value, end):
+    """Values of a domain are public, so the sentence may name one; letters may be large or small."""
+    with pytest.raises(OptionError) as refused:
+        choose(domain, np.ones(domain.size), [value])
+    assert str(refused.value) == f"{value!r} is not in the domain{end}"
+
+
 def test_combinations_of_a_product_are_chosen_by_its_parts():
     """Named parts restrict, others lose their `other`, and what is left stands by its weight."""
     weight = np.arange(PAIR.size, dtype=float)

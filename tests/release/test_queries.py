@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.domain import Bins, Categories, Hashed, Product
+from dpi.domain._amounts import Side
 from dpi.errors import OptionError
 from dpi.release.queries import Answer, Distribution, _middles
 from made_releases import release
@@ -214,3 +215,23 @@ def test_a_segment_has_the_error_of_its_own_size():
     assert german.count().error == pytest.approx(np.hypot(0.6 * 20, 1000 * share))
     assert d.where(land=["DE", "FR"]).total_variance == pytest.approx(20**2)
     assert german.probability(20).value == pytest.approx(2 / 6)
+
+
+@pytest.mark.parametrize(
+    ("domain", "known"),
+    [
+        (dpi.Amounts("0.01"), False),
+        (dpi.Amounts("0.01", plus=Side(2, (0, 0)), minus=Side(0, ())), True),
+        (Bins([-10, 0, 10]), True),
+    ],
+)
+def test_only_the_first_grid_of_amounts_has_intervals_that_say_nothing(domain, known):
+    """There an interval with both signs says nothing, in words and on a card; the ends stay what they are."""
+    even, doubt = np.full(domain.size, 1 / domain.size), np.full(domain.size, 1e-4)
+    found = Distribution(domain, even, doubt, total=100.0, total_variance=1.0)
+    for answer in (found.mean(), found.sum()):
+        lower, upper = answer.interval()
+        assert known or lower < 0 < upper
+        assert answer.known is known
+        assert ("not known yet" in answer._repr_html_()) is not known
+    assert found.median().known

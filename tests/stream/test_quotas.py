@@ -176,7 +176,7 @@ def test_a_growth_that_is_to_come_is_no_longer_in_the_rest(tmp_path):
     ("quota", "options", "match"),
     [
         ("0.8", {}, "0.6 is in no other quota"),
-        ("0.3", {"epsilon": 2}, "`epsilon`"),
+        ("0.3", {"epsilon": 2}, "stored is ε = 1, given is ε = 2"),
         ("0.3", {"separate": True}, "leave out `separate`"),
         ("0.2", {"name": "one", "change": True}, "never shrinks"),
         ("0.4", {"name": "rest", "per_slot": "0.1", "change": True}, "another promise"),

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from dpi.cli._errors import USAGE, exit_on_error, fail
+from dpi.cli._errors import USAGE, Failure, exit_on_error
 from dpi.cli.commands import COMMANDS, SUBCOMMANDS, Command, function
 from dpi.errors import OptionError, meant
 from dpi.settings.declaration import Declared, find_groups, find_settings, read_table, read_toml, read_value
@@ -104,7 +105,7 @@ def _configure(command: str) -> Callable[[typer.Context, list[str] | None], list
                 (said,) = read_table(known, {key: plain}, f"the options of `dpi {command}`").values()
                 values[key] = [*values.get(key, []), *said] if isinstance(said, list) else said  # type: ignore[misc]
         except OptionError as error:
-            fail(str(error), USAGE)
+            raise Failure(str(error), USAGE) from None
         context.default_map = {_identifier(known[key]): _plain(value) for key, value in values.items()}
         context.meta[__name__] = values
         return files
@@ -150,10 +151,12 @@ def _help(command: Command) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a text so that it is shown as it is written: rich would take 0:100:10 for a picture between two numbers.
+    """Return a text so that it is shown as it is written.
+
+    Rich would take 0:100:10 for a picture between two numbers, and would show nothing of [serve].
 
     >>> from rich.text import Text
-    >>> Text.from_markup("0:100:10").plain == "0:100:10", Text.from_markup(_literal("0:100:10")).plain
-    (False, '0:100:10')
+    >>> Text.from_markup("0:100:10 [serve]").plain == "0:100:10 ", Text.from_markup(_literal("0:100:10 [serve]")).plain
+    (False, '0:100:10 [serve]')
     """
-    return re.sub(r"(?<=\w):(?=\w)", "[none]:[/none]", text)
+    return re.sub(r"(?<=\w):(?=\w)", "[none]:[/none]", escape(text))

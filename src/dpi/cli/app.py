@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dpi._version import __version__
-from dpi.cli._errors import USAGE, fail, usage_error
+from dpi.cli._errors import USAGE, Failure, usage_failure
 from dpi.cli._parameters import make_command
 from dpi.cli.commands import COMMANDS, SUBCOMMANDS
 from dpi.errors import OptionError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Program(TyperGroup):
-    """All commands; what is wrong with how one was called is told in one line."""
+    """All commands; why one fails, or what is wrong with how it was called, is told in one line."""
 
     def main(
         self,
@@ -32,10 +32,14 @@ class Program(TyperGroup):
         **extra: object,
     ) -> NoReturn:
         """Run a command and exit."""
+        as_json = "--json" in (sys.argv[1:] if args is None else args)
         try:
             code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except Failure as failure:
+            code = failure.tell(as_json=as_json)
         except typer.TyperException as error:
-            code = usage_error(error)
+            wrong = usage_failure(error)
+            code = error.exit_code if wrong is None else wrong.tell(as_json=as_json)
         sys.exit(code or 0)
 
 
@@ -52,7 +56,7 @@ class Listed(TyperCommand):
         try:
             command = make_command(name)
         except OptionError as error:  # its package is missing
-            fail(str(error), USAGE)
+            raise Failure(str(error), USAGE) from None
         return command.make_context(name, args, parent, **extra)
 
 

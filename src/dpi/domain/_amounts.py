@@ -148,6 +148,11 @@ class Amounts(Bins):
         return np.searchsorted(self.cuts, sums, side="right")
 
     @property
+    def unrefined(self) -> bool:
+        """Whether this is the first grid, which no release has refined: nearly all of its bins are empty."""
+        return self.plus == self.minus == Side()
+
+    @property
     def row_codes(self) -> int:
         """Three: above zero, below zero, and zero."""
         return 3

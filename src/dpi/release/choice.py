@@ -7,7 +7,8 @@ it is drawn only where it is asked for by name; elsewhere its share is told in w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from difflib import get_close_matches
+from functools import lru_cache, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 
 Floats = npt.NDArray[np.float64]
+COMPARED = 1_000
+"""Values of a domain at most, for the nearest one to be looked for: of so many it takes about 0.05 s."""
 Values = int | Sequence[object] | Mapping[str, int | Sequence[object]]
 """The k largest, or the values named, or the same for parts of a product by their names."""
 
@@ -150,8 +153,23 @@ def bin_of(domain: Domain, value: object) -> int:
         return domain.outside
     code = domain.index(value)
     if code in (OUTSIDE, domain.outside):
-        raise OptionError(f"{value!r} is not in the domain.")
+        raise OptionError(f"{value!r} is not in the domain{_nearest(domain, str(value))}")
     return code
+
+
+@lru_cache(maxsize=256)  # one question is asked of many releases
+def _nearest(domain: Domain, text: str) -> str:
+    """Return how a sentence about an unknown value ends: with the value of the domain that is nearest, if one is near.
+
+    >>> _nearest(Categories(["home", "cart"]), "Hom"), _nearest(Categories(["home", "cart"]), "help")
+    (": did you mean 'home'?", '.')
+    """
+    if not isinstance(domain, Categories) or domain.size > COMPARED:
+        return "."
+    labels = map(domain.label, range(domain.size))
+    folded = {label.casefold(): label for label in labels}
+    close = get_close_matches(text.casefold(), folded, n=1)
+    return f": did you mean {folded[close[0]]!r}?" if close else "."
 
 
 def choose_sets(

@@ -18,15 +18,17 @@ import numpy.typing as npt
 
 from dpi.display.card import bar, card, table
 from dpi.display.markup import Html, element
-from dpi.domain import Bins, Domain, Product
+from dpi.domain import Amounts, Bins, Domain, Product
 from dpi.errors import OptionError
 from dpi.mechanism.base import AFTER, HORIZON, WINDOWS, at_most_one
 from dpi.release.choice import bin_of, check_part, choose
 from dpi.release.interval import LEVEL, LEVEL_TEXT, deviations, interval
 
 Floats = npt.NDArray[np.float64]
-NOT_SURER = "the measurements so far do not tell this better than the assumption made before them; ask again later."
+NOT_SURER = "not enough measurements yet: the interval would be as wide as the prior. Ask again after more slots."
 """Why a number of engagement is not offered."""
+UNKNOWN = "not known yet"
+"""What stands for an interval that says nothing."""
 COHORTS = {"new": "", "first": "first_"}
 """Whose retention is told, and how its numbers begin."""
 SHOWN = 12
@@ -49,13 +51,18 @@ class Answer:
         half = deviations(level) * self.error
         return self.value - half, self.value + half
 
+    @property
+    def known(self) -> bool:
+        """Whether the interval says anything."""
+        return True
+
     def __float__(self) -> float:
         return self.value
 
     def _repr_html_(self) -> str:
         lower, upper = self.interval()
-        said = {"standard error": f"{self.error:.3g}", f"{LEVEL_TEXT} interval": f"{lower:.6g} … {upper:.6g}"}
-        return card(f"{self.value:.6g}", said)
+        ends = f"{lower:.6g} … {upper:.6g}" if self.known else UNKNOWN
+        return card(f"{self.value:.6g}", {"standard error": f"{self.error:.3g}", f"{LEVEL_TEXT} interval": ends})
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,14 @@ class Binned(Answer):
     """The answer if every number were at the lower end of its bin …"""
     high: Answer
     """… and if every number were at the upper end."""
+    first: bool = False
+    """Whether the bins are the first grid of amounts: empty bins far out then count most."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the interval says anything: on the first grid of amounts, one with both signs does not."""
+        lower, upper = self.interval()
+        return not (self.first and lower < 0 < upper)
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """From the lowest to the highest end of both: it holds wherever in their bins numbers lie."""
@@ -206,11 +221,11 @@ class Distribution:
         """
         if cohort not in COHORTS:
             raise OptionError(f"`cohort` must be {' or '.join(COHORTS)}. Got {cohort!r}.")
-        return self._engagement(f"{COHORTS[cohort]}retention_{_one_of(after, AFTER, 'after')}")
+        return self._engagement(f"{COHORTS[cohort]}retention_{one_of(after, AFTER, 'after')}")
 
     def stickiness(self, window: int) -> Part | None:
         """Return active users of this slot over the distinct ones of the last 7 or 30 slots; None as in `retention`."""
-        return self._engagement(f"stickiness_{_one_of(window, WINDOWS, 'window')}")
+        return self._engagement(f"stickiness_{one_of(window, WINDOWS, 'window')}")
 
     def further_activity(self) -> Part | None:
         """Return in how many of the next 30 slots a user who is active now will be, on average: a forecast.
@@ -238,15 +253,15 @@ class Distribution:
         prior = self._skews() * self.pdf
         down = float(prior @ np.maximum(lower - middle.value, 0))
         up = float(prior @ np.maximum(middle.value - upper, 0))
-        return Binned(
-            middle.value, middle.error, Answer(low.value - down, low.error), Answer(high.value + up, high.error)
-        )
+        first = isinstance(self.domain, Amounts) and self.domain.unrefined
+        ends = Answer(low.value - down, low.error), Answer(high.value + up, high.error)
+        return Binned(middle.value, middle.error, *ends, first)
 
     def sum(self) -> Binned:
         """Mean times total: the sum over users of each user's average value; of `Amounts`, of each user's sum."""
         mean = self.mean()
         middle, low, high = (self._times_total(each) for each in (mean, mean.low, mean.high))
-        return Binned(middle.value, middle.error, low, high)
+        return Binned(middle.value, middle.error, low, high, mean.first)
 
     def spread(self) -> Answer:
         """Return the variance of an ordered domain (between bins; the width within a bin is left out)."""
@@ -412,7 +427,8 @@ class Distribution:
             raise OptionError("the two releases must have the same domain.")
 
 
-def _one_of(value: int, known: tuple[int, ...], name: str) -> int:
+def one_of(value: int, known: tuple[int, ...], name: str) -> int:
+    """Return a number that is one of those known, or refuse it by the name that it was given under."""
     if value not in known:
         raise OptionError(f"`{name}` must be {', '.join(map(str, known[:-1]))} or {known[-1]}. Got {value!r}.")
     return value

@@ -55,8 +55,8 @@ class DomainSettings:
             return Discovered(Texts(LONGEST_TEXT))
         if path is None:
             raise OptionError(
-                "what values there are is public: give `domain`, a file of them, or `amount`, a column whose numbers "
-                "are summed by user.",
+                "`domain` is required: a file of public values. Or give `amount`: a column whose numbers are summed by "
+                "user.",
                 options=("domain", "amount"),
             )
         if events and _is_one_of(path, [os.fspath(name) for name in events]):

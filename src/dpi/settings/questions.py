@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
+from dpi.mechanism.base import AFTER, WINDOWS
 from dpi.release import Release
 from dpi.release.interval import LEVEL
-from dpi.release.queries import NOT_SURER, Answer, Distribution
+from dpi.release.queries import NOT_SURER, Answer, Distribution, one_of
 
 QUESTIONS = (
     "top K, probability VALUE, count [VALUE], total, newcomers, returning, reach, retention 1|7|30 [first], "
@@ -37,6 +38,8 @@ class Row:
     value: float
     lower: float
     upper: float
+    known: bool = field(default=True, repr=False, kw_only=True)
+    """Whether the interval says anything."""
 
     def plain(self) -> dict[str, object]:
         """The row as JSON values."""
@@ -65,9 +68,11 @@ def asked(words: Sequence[str], level: float = LEVEL) -> Callable[[Distribution]
         case ["newcomers" | "returning" | "reach" as what]:
             return lambda d: _one(getattr(d, what)(), level)
         case ["retention", after, *cohort] if len(cohort) < 2:
-            return lambda d: _one(_measured(d.retention(whole(after, "retention"), *cohort)), level)
+            slots = one_of(whole(after, "retention"), AFTER, "retention")
+            return lambda d: _one(_measured(d.retention(slots, *cohort)), level)
         case ["stickiness", window]:
-            return lambda d: _one(_measured(d.stickiness(whole(window, "stickiness"))), level)
+            slots = one_of(whole(window, "stickiness"), WINDOWS, "stickiness")
+            return lambda d: _one(_measured(d.stickiness(slots)), level)
         case ["further-activity"]:
             return lambda d: _one(_measured(d.further_activity()), level)
         case ["mean" | "median" | "sum" | "spread" as what]:
@@ -164,7 +169,8 @@ def between(question: str, one: Distribution, other: Distribution, level: float 
 def _one(answer: Answer, level: float, least: float = -math.inf, most: float = math.inf) -> list[Row]:
     """One number; its interval is cut where no share or count can be."""
     lower, upper = answer.interval(level)
-    return [Row(None, float(answer.value), float(max(lower, least)), float(min(upper, most)))]
+    ends = float(max(lower, least)), float(min(upper, most))
+    return [Row(None, float(answer.value), *ends, known=answer.known)]
 
 
 def _measured(answer: Answer | None) -> Answer:

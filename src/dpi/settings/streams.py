@@ -175,9 +175,9 @@ class StoreSettings:
 
     @property
     def place(self) -> str:
-        """The store, which must be said."""
+        """The store, which is required."""
         if self.store is None:
-            raise OptionError("`store` must be said: what was released and who has paid is kept there.")
+            raise OptionError("`store` is required: it keeps releases and accounts.")
         return self.store
 
     def __post_init__(self) -> None:
@@ -193,7 +193,7 @@ def read_stream(name: str, table: Table, *, keys: Mapping[str, bytes] | None = N
     """Return the settings that a request's body states, with its domain as a description or a list of values."""
     values = dict(table)
     if "domain" not in values:
-        raise OptionError("`domain` must be said: what values there are is public, and declared before any event.")
+        raise OptionError("`domain` is required: a list or a description of public values.")
     described = values.pop("domain")
     if isinstance(described, list):
         described = {"kind": "categories", "values": described}

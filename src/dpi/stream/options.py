@@ -276,7 +276,10 @@ class StreamOptions:
         different = self.different(known)
         may_change = different <= CHANGEABLE and None not in (self.ledger, known.ledger)
         if not change:
-            names = ", ".join(sorted(name for name in different))
+            names = ", ".join(sorted(different - {"epsilon"}))
+            if "epsilon" in different:
+                further = f" Further options differ, too: {names}." if names else ""
+                raise StateError(other_epsilon(known.epsilon, self.epsilon) + further, options=("epsilon",))
             offered = may_change and not isinstance(self.domain, Texts)  # a discovery is begun anew
             public = ", or `change=True` where a public change is meant" if offered else ""
             raise StateError(
@@ -301,6 +304,15 @@ class StreamOptions:
         # Parts of the budget that are parts of the promise: what may change of a budget does not include them.
         fixed = {"period": self.period != known.period, "quota": (self.quota is None) != (known.quota is None)}
         return names | {name for name, other in fixed.items() if other}
+
+
+def other_epsilon(stored: Epsilon, given: Epsilon) -> str:
+    """Return the sentence that refuses another ε than the stored one.
+
+    >>> other_epsilon(Epsilon.at_most(1), Epsilon.at_most(2))
+    'stored is ε = 1, given is ε = 2: ε never changes.'
+    """
+    return f"stored is ε = {float(stored):.12g}, given is ε = {float(given):.12g}: ε never changes."
 
 
 def make_options(

@@ -37,7 +37,7 @@ from dpi.store.bank import Bank
 from dpi.store.base import Store
 from dpi.stream._option_history import Forgotten, make_earlier, read_domain
 from dpi.stream._statements import PROGRAM
-from dpi.stream.options import STOPPED, StreamOptions
+from dpi.stream.options import STOPPED, StreamOptions, other_epsilon
 
 Change = bool | str | datetime
 """Whether options may change, and with which slot: True, "next", or when that slot begins."""
@@ -191,12 +191,18 @@ def _check_ledger(setting: StreamOptions, store: Store, streams: Mapping[str, De
         return
     described = setting.budget.accounts(setting.epsilon, store.key).description
     others = [each for name, each in streams.items() if name != setting.name and each.ledger == setting.ledger]
-    same = all(each.epsilon == setting.epsilon for each in others)
-    if not same or store.ledgers().get(str(setting.accounts), described) != described:
+    for each in others:
+        if each.epsilon != setting.epsilon:
+            raise OptionError(
+                other_epsilon(each.epsilon, setting.epsilon) + " Streams of a store share it, unless one has "
+                "`separate=True`.",
+                options=("epsilon", "separate"),
+            )
+    if store.ledgers().get(str(setting.accounts), described) != described:
         raise OptionError(
-            "`epsilon`, `policy` and `period` must be those of the ledger that streams share; a `policy` that is left "
-            "out is the ledger's.",
-            options=("epsilon", "policy", "period"),
+            "`policy` and `period` must be those of the ledger that streams share; a `policy` that is left out is the "
+            "ledger's.",
+            options=("policy", "period"),
         )
     if any(each.ids != setting.ids for each in others):
         raise OptionError(

@@ -13,11 +13,11 @@ from typing import Annotated
 
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Signer
-from dpi.cli._errors import FOUND, check_folder, fail
+from dpi.cli._errors import FOUND, Failure, check_folder
 from dpi.cli.options import Config, Json
 from dpi.cli.output import answer, document, next_command, note, number, say, table
 from dpi.cli.signals import Interrupted, Signals
-from dpi.cli.streams import END, EventSettings, OpenedStoreSettings, find_first_slot, find_period, play
+from dpi.cli.streams import END, EventSettings, OpenedStoreSettings, find_first_slot, find_period, note_shared, play
 from dpi.discovery import Discovery
 from dpi.domain import Bins, Categories, Domain, Hashed, Product, Texts
 from dpi.domain import file as domain_file
@@ -218,6 +218,8 @@ def _discover(
     if not store_exists(where.place):
         looked.open(MemoryStore(), None)  # refuses options before a store is made
     with Signals() as signals, where.open(signer) as store:
+        if looked.name not in store.streams():
+            note_shared(store, "")
         discovery = looked.open(store, signer)
         following = find_first_slot(discovery.stream, looked.clock, first)
         if following > first and not json:
@@ -260,7 +262,7 @@ def _tell(discovery: Discovery, following: Sequence[str], out: Path, other: str 
     """Write the domain, and say what was found: made of releases alone."""
     found, needed = discovery.found, discovery.thresholds
     if found.users.keys() <= {other}:
-        fail(
+        raise Failure(
             f"no value was found, and no domain is written: with {number(discovery.cost)} of ε for a slot, a value of "
             f"{_bytes(min(needed))} needs about {number(min(needed.values()))} users in it, one of "
             f"{_bytes(max(needed))} {number(max(needed.values()))}. Take longer slots, more users, a larger `quota` or "

@@ -118,9 +118,9 @@ def compact(
 ) -> None:
     """Drop measurements of old slots by a public rule; releases, certificates and accounts stay.
 
-    A stream goes on as before, and `dpi verify` holds. Of a slot whose measurement is gone nobody can check any more
-    that its release is what the measurement gives. A store that another process writes to is refused: a service thins
-    its own (keep-measurements in [serve] of dpi.toml). The file keeps its size; what is freed is used for later slots.
+    A stream goes on as before, and `dpi verify` holds. Older releases can no longer be checked against their
+    measurements. A store that another process writes to is refused: a service thins its own (keep-measurements in
+    [serve] of dpi.toml). The file keeps its size; what is freed is used for later slots.
 
     Examples:
       dpi ledger compact visits.db

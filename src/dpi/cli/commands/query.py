@@ -21,6 +21,7 @@ from dpi.errors import OptionError
 from dpi.reader import Releases, open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
+from dpi.release.queries import UNKNOWN
 from dpi.settings.declaration import Flags, Setting
 from dpi.settings.domains import domain_keys
 from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, narrowed
@@ -131,7 +132,7 @@ def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
             row_of.start_text or row_of.slot,
             *([row.label] if labelled else []),
             number(row.value),
-            f"{number(row.lower)} … {number(row.upper)}",
+            f"{number(row.lower)} … {number(row.upper)}" if row.known else UNKNOWN,
         ]
         for row_of, found in answers
         for row in found

@@ -22,6 +22,7 @@ from dpi.cli.streams import (
     OpenedStoreSettings,
     find_first_slot,
     find_period,
+    note_shared,
     play,
 )
 from dpi.domain import Product
@@ -52,7 +53,7 @@ def run(
     engine: Annotated[EngineSettings, Flags("engine")],
     files: Annotated[
         list[str] | None,
-        Setting("[FILE|ADDRESS]...", "Files, patterns, - for stdin; or a broker, kafka://…", argument=True),
+        Setting("FILE|ADDRESS", "Files, patterns, - for stdin; or a broker, kafka://…", argument=True),
     ] = None,
     end: Annotated[str | None, END] = None,
     follow: Annotated[bool, Setting("", "Continue as the file grows; the system's clock closes slots.", CLOCK)] = False,
@@ -122,6 +123,9 @@ def run(
             return
     begun = change and (follow or "next")  # a file gives its slots whole
     with Signals() as signals, engine.open() as driven, where.open(signer) as opened:
+        new = terms.name not in opened.streams()
+        if new:
+            note_shared(opened, settings.make_options(opened.key).ledger)
         stream = settings.open(opened, change=begun, signer=signer, engine=driven)
         following = find_first_slot(stream, slots, first)
         if following > first and not json:
@@ -136,7 +140,7 @@ def run(
             except Interrupted as stop:
                 text = f"stopped after {stream.next_slot - following} slots; the same command goes on where it stopped."
                 raise Interrupted(stop.number, text) from None
-        _summarise(stream, following, store, out, json)
+        _summarise(stream, following, store, out, json, new=new)
 
 
 def _follow(
@@ -153,8 +157,8 @@ def _follow(
                 hand(release)
 
 
-def _summarise(stream: Stream, following: int, store: str, out: Path | None, json: bool) -> None:
-    """Say what was released: public facts only, made from releases."""
+def _summarise(stream: Stream, following: int, store: str, out: Path | None, json: bool, *, new: bool) -> None:
+    """Say what was released and, of a new stream, what is promised: public facts only, made from releases."""
     stored = Releases(stream.store, stream.name)
     newest = stored.newest if len(stored) else None
     released = 0 if newest is None else max(newest.slot + 1 - following, 0)
@@ -181,7 +185,7 @@ def _summarise(stream: Stream, following: int, store: str, out: Path | None, jso
         best = ", ".join(f"{label} {share:.3f}" for label, share in newest.top(3))
         say(f"Most frequent in the last one: {best}.")
         say(sentences(newest.epsilon_spent, spent_in(stream.store), len(stream.store.streams())))
-    say(f"Budget: {stream.budget!r}.", stream.guarantee)
+    say(f"Budget: {stream.budget!r}.", *([stream.guarantee] if new else []))
     if out is not None:
         say(f"Releases: {out}")
     if empty:

@@ -62,7 +62,7 @@ def serve(
         demonstrate(settings.host, settings.port, json)
         return
     if settings.store is None:
-        raise OptionError("`store` must be said, on the command line or under [serve] of --config.")
+        raise OptionError("`store` is required, on the command line or under [serve] of --config.")
     if len(config or ()) > 1:
         raise OptionError("a service has one configuration: name one file.")
     made = replace(settings, body=read_size(body, "body"))

@@ -148,11 +148,29 @@ def _print_cosigned(checkpoint: Checkpoint, cosigned: dict[str, int], entries: i
 
 
 def _seen(witness: Path | None) -> Seen | None:
-    """What a witness saw."""
-    seen = None if witness is None else Witness(witness).read()
-    if witness is not None and seen is None:
+    """Return what a witness saw."""
+    if witness is None:
+        return None
+    try:
+        seen = Witness(witness).read()
+    except StateError:
+        if _is_checkpoint(witness):
+            raise OptionError(
+                f"{witness} is a checkpoint, as `dpi keys cosign` writes it, and no store's witness: give `--policy` "
+                "too, the file that names its signers."
+            ) from None
+        raise
+    if seen is None:
         raise OptionError(f"there is no witness {witness}.")
     return seen
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Return whether a file can be read as a checkpoint."""
+    try:
+        return bool(Checkpoint.from_note(path.read_text(errors="replace")))
+    except OptionError:
+        return False
 
 
 def _print(found: Verification, *, of_store: bool) -> None:
