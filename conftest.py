@@ -114,7 +114,7 @@ class ByFile(LoadScopeScheduling):
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """Half as many processes again as there are cores: tests of a service or a command wait for much of their time."""
     cores = yield
@@ -135,6 +135,7 @@ def pytest_collection(session: pytest.Session) -> None:
             time.sleep(0.5)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     """The order in which processes get their tests."""
     return ByFile(config, log)
