@@ -96,7 +96,7 @@ docs: .venv/docs
 	touch $@
 
 .venv/dev: .venv/core packages/audit/pyproject.toml packages/research/pyproject.toml
-	$(INSTALL) -e '.[test,lint,service,page,brokers,mcp,lineage]' -e packages/audit -e packages/research
+	$(INSTALL) -e '.[test,lint,service,page,brokers,mcp,lineage]' -e packages/audit -e 'packages/research[learn]'
 	$(INSTALL) --no-deps -e packages/spark
 	touch $@
 

@@ -118,13 +118,18 @@ def _train(options: argparse.Namespace) -> None:
     begun = Checkpoint.load(options.resume) if options.resume else Checkpoint.new(1)
     if options.weights:
         begun = Checkpoint.of(load_weights(options.weights))
-    ended = train(
-        begun, worlds, options.steps, seconds=options.seconds, cells=options.cells, say=_say, highest=options.rate
-    )
-    worlds.close()
     options.folder.mkdir(parents=True, exist_ok=True)
-    ended.save(options.folder / "checkpoint.npz")
-    save_weights(options.folder / "weights.npz", ended.mean)
+
+    def keep(now: Checkpoint) -> None:
+        now.save(options.folder / "checkpoint.npz")
+        save_weights(options.folder / "weights.npz", now.mean)
+
+    ended = train(
+        begun, worlds, options.steps, seconds=options.seconds, cells=options.cells, say=_say, keep=keep,
+        highest=options.rate,
+    )  # fmt: skip
+    worlds.close()
+    keep(ended)
     _say(f"step {ended.step}, {worlds.made} worlds, weights {digest(ended.mean)}")
 
 

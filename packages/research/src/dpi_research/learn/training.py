@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,8 @@ from dpi_research.learn.scores import Parts, Window, loss
 
 RATE, WARM, SLOWEST = 3e-3, 100, 0.01
 MEAN_OVER = 0.998
+KEPT = 200
+"""Steps from one checkpoint to the next."""
 
 
 @dataclass
@@ -117,9 +119,13 @@ def train(
     seconds: float,
     cells: int,
     say: Callable[[str], None],
+    keep: Callable[[Checkpoint], None],
     highest: float = RATE,
 ) -> Checkpoint:
-    """Train up to a number of steps in all, or for some seconds; schedules count steps."""
+    """Train up to a number of steps in all, or for some seconds; schedules count steps.
+
+    `keep` gets a checkpoint now and then, so that a piece that is cut off is not lost.
+    """
     rng = np.random.default_rng([checkpoint.step, 57])
     state = (checkpoint.weights, checkpoint.mean, checkpoint.first, checkpoint.second)
     step, begun, history = checkpoint.step, time.monotonic(), list[Parts]()
@@ -140,6 +146,12 @@ def train(
                 told = {name: round(float(value), 3) for name, value in zip(Parts._fields, recent, strict=True)}
                 past = time.monotonic() - begun
                 say(f"{step} {past:.0f} s, {worlds.made} worlds, rate {rate:.5f}, norm {norm:.2f} {json.dumps(told)}")
+            if step % KEPT == 0:
+                keep(_on_host(state, step))
     pool.shutdown(cancel_futures=True)
-    host = [{name: np.asarray(array) for name, array in part.items()} for part in state]
-    return Checkpoint(host[0], host[1], host[2], host[3], step)
+    return _on_host(state, step)
+
+
+def _on_host(state: Sequence[Weights], step: int) -> Checkpoint:
+    weights, mean, first, second = ({name: np.asarray(array) for name, array in part.items()} for part in state)
+    return Checkpoint(weights, mean, first, second, step)
