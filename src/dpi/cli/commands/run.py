@@ -173,6 +173,7 @@ def _summarise(stream: Stream, following: int, store: str, out: Path | None, jso
                 "last_slot": None if newest is None else newest.slot,
                 "last_start": None if newest is None else newest.start_text,
                 "epsilon_spent": 0.0 if newest is None else newest.epsilon_spent,
+                "payers": newest is not None and newest.payers,
                 "budget": repr(stream.budget),
                 "looks_empty": empty,
                 "guarantee": stream.guarantee,
@@ -185,6 +186,8 @@ def _summarise(stream: Stream, following: int, store: str, out: Path | None, jso
         best = ", ".join(f"{label} {share:.3f}" for label, share in newest.top(3))
         say(f"Most frequent in the last one: {best}.")
         say(sentences(newest.epsilon_spent, spent_in(stream.store), len(stream.store.streams())))
+        if newest.scope is not None:
+            say(newest.scope)
     say(f"Budget: {stream.budget!r}.", *([stream.guarantee] if new else []))
     if out is not None:
         say(f"Releases: {out}")
