@@ -37,8 +37,8 @@ _OPTIONAL = (*_BY_CLASS, "people", "payers")
 LEAST = 0.005
 """What is carried forward of a picture is said from this part on."""
 PAYERS = (
-    "This describes users who can still pay. Others, whose account is short, count in part or not at all: a number of "
-    "users is a lower bound."
+    "This describes users who can still pay. Users whose account has run short count in part or not at all, so a "
+    "number of users is a lower bound."
 )
 """What is said of a release whose users may have accounts that do not suffice: a public fact, whoever they are."""
 MEASURED = 0.5

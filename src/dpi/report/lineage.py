@@ -116,7 +116,6 @@ def _make_privacy(release: Release) -> DatasetFacet:
         unit="all events of one user",
         guarantee=release.guarantee,
         carried=release.carried,
-        payers=release.payers,
         certificate={"digest": certificate.get("digest"), "sequence": certificate.get("sequence")},
         producer=PRODUCER,
     )
@@ -135,7 +134,6 @@ def _facet() -> Callable[..., DatasetFacet]:
         unit: str
         guarantee: str
         carried: float | None
-        payers: bool
         certificate: dict[str, object]
 
         @staticmethod

@@ -21,6 +21,7 @@ from dpi.errors import OptionError
 from dpi.reader import Releases, open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
+from dpi.release.people import FIRST_PAYMENTS
 from dpi.release.queries import UNKNOWN, interval_text
 from dpi.release.release import LEAST
 from dpi.settings.declaration import Flags, Setting
@@ -128,7 +129,8 @@ def _number(stored: Releases, text: str) -> int:
 
 def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
     labelled = any(row.label is not None for _, rows in answers for row in rows)
-    aged = len(answers) > 1 and any(release.carried is not None for release, _ in answers)
+    held = words not in FIRST_PAYMENTS  # of these nothing is carried forward
+    aged = held and len(answers) > 1 and any(release.freshness is not None for release, _ in answers)
     rows = [
         [
             row_of.start_text or row_of.slot,
@@ -144,7 +146,7 @@ def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
     table([*headings, *(["carried forward"] if aged else [])], rows, left=2 if labelled else 1)
     if words.split(" ")[0] in EVENLY:
         say("The interval is of noise alone: where in their bins values lie is not in it.")
-    if len(answers) == 1 and answers[0][0].freshness is not None:
+    if held and len(answers) == 1 and answers[0][0].freshness is not None:
         say(answers[0][0].freshness)
     payers = [release for release, _ in answers if release.scope is not None]
     if payers:
@@ -155,7 +157,8 @@ def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
 def _carried(release: Release) -> str:
     """Return which part of a picture was not measured in its slot, and how many slots ago it was on average."""
     part = 1 - release.measured
-    return "–" if part < LEAST else f"{100 * part:.0f} %, {number(release.age, 3)} slots ago"
+    ago = "" if release.age is None else f", {release.age:,.0f} slot{'' if round(release.age) == 1 else 's'} ago"
+    return "–" if part < LEAST else f"{100 * part:.0f} %{ago}"
 
 
 def _watch(
