@@ -225,10 +225,15 @@ def release_slot(
         carried=float(estimate.carried) if options.classes > 1 else None,
         age=float(estimate.age) if options.classes > 1 else None,
         people=_people(estimate, after, bounds) if alone else None,
-        payers=paid.partial or shared or (isinstance(options.policy, Fade) and state.first is not None),
+        payers=paid.partial or shared or _faded(state) or (bounds is not None and bool(bounds.restored)),
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
     return ReleasedSlot(release, after, users, float(np.exp(entropy)), options.mechanism.drift(remembered), groups)
+
+
+def _faded(state: StreamState) -> bool:
+    """Whether users who were there before count in part, by the policy."""
+    return isinstance(state.setting.policy, Fade) and state.first is not None
 
 
 def _people(estimate: Estimate, after: StreamState, bounds: Bounds | None) -> dict[str, float] | None:
