@@ -5,6 +5,7 @@ import math
 import pytest
 
 import dpi
+from dpi.budget.epsilon import Epsilon
 from dpi.budget.policy import fade
 from dpi.noise import UnsafeSeededSource
 
@@ -37,6 +38,24 @@ def test_whether_it_is_said_does_not_depend_on_who_comes():
     """The same slots say it of nobody, of one user and of two thousand."""
     said = {tuple(r.payers for r in play(7, users, budget=dpi.Ledger(slots=3))) for users in ([], [7], USERS)}
     assert said == {(False,) * 3 + (True,) * 4}
+
+
+@pytest.mark.parametrize(
+    "budget", [dpi.Ledger(slots=3), dpi.Ledger(per_slot="0.3"), dpi.Ledger(per_slot="0.5")], ids=str
+)
+def test_it_is_said_from_the_slot_on_that_an_account_may_not_pay(budget):
+    """The number of slots that an account pays for is public, before the first of them."""
+    lasts = budget.lasts(Epsilon.at_most(1))
+    assert [release.payers for release in play(lasts + 2, budget=budget)] == [False] * lasts + [True] * 2
+
+
+def test_other_accounts_have_no_such_number():
+    """By class, refilled, fading, of several prices, or of users who do not come back."""
+    others = [
+        {}, {"slots": 3, "period": 2}, {"slots": 3, "policy": fade()}, {"slots": 9, "every": 2},
+        {"slots": 3, "returning": False},
+    ]  # fmt: skip
+    assert {dpi.Ledger(**options).lasts(Epsilon.at_most(1)) for options in others} == {None}
 
 
 @pytest.mark.parametrize(

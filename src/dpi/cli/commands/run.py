@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
+from dpi.budget import Ledger
 from dpi.cli._dry_run import rehearse
 from dpi.cli._outfile import OutFile
 from dpi.cli.options import Config, Json
@@ -157,6 +158,15 @@ def _follow(
                 hand(release)
 
 
+def _lasting(stream: Stream) -> list[str]:
+    """Say for how many slots an account pays, where it runs out."""
+    slots = stream.budget.lasts(stream.epsilon) if isinstance(stream.budget, Ledger) else None
+    if slots is None:
+        return []
+    long = "1 slot" if slots == 1 else f"{slots:,} slots"
+    return [f"An account pays for {long} of its user. Releases after these describe users who can still pay."]
+
+
 def _summarise(stream: Stream, following: int, store: str, out: Path | None, json: bool, *, new: bool) -> None:
     """Say what was released and, of a new stream, what is promised: public facts only, made from releases."""
     stored = Releases(stream.store, stream.name)
@@ -188,7 +198,7 @@ def _summarise(stream: Stream, following: int, store: str, out: Path | None, jso
         say(sentences(newest.epsilon_spent, spent_in(stream.store), len(stream.store.streams())))
         if newest.scope is not None:
             say(newest.scope)
-    say(f"Budget: {stream.budget!r}.", *([stream.guarantee] if new else []))
+    say(f"Budget: {stream.budget!r}.", *([*_lasting(stream), stream.guarantee] if new else []))
     if out is not None:
         say(f"Releases: {out}")
     if empty:
