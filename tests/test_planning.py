@@ -7,6 +7,11 @@ from dpi.budget.epsilon import UNITS
 from dpi.errors import OptionError
 
 
+def lasts(plan, option):
+    """Whether accounts last as long as was stated."""
+    return option.slots == plan.seen if plan.population is None else option.dry_after >= plan.lasting
+
+
 @given(
     st.floats(1e-10, 10), st.integers(1, 10**9), st.integers(1, 10**6), st.integers(1, 10**4) | st.none(),
     st.tuples(st.integers(1, 10**3), st.integers(1, 10**4)) | st.none(),
@@ -15,7 +20,8 @@ def test_every_row_is_possible_and_no_two_are_the_same(epsilon, users, bins, see
     """A share is off by at most 1, all by at most 2; an account pays no more slots than its user is seen in."""
     stated = {"seen": seen} if staying is None else {"population": users * staying[0], "lasting": staying[1]}
     plan = dpi.plan(epsilon=epsilon, users=users, bins=bins, **stated)
-    assert plan.best in plan.options
+    assert (plan.best is None) == all(option.half_width == 1 for option in plan.options if lasts(plan, option))
+    assert plan.best is None or plan.best.half_width == min(o.half_width for o in plan.options if lasts(plan, o))
     for option in plan.options:
         assert 0 < option.half_width <= 1
         assert 0 < option.l1 <= 2
@@ -38,6 +44,24 @@ def test_by_a_clock_accounts_are_never_empty(epsilon, users):
         assert paid.left == pytest.approx(epsilon - spent)
         assert paid.left > 0
         assert 0 < paid.half_width <= 1
+
+
+def test_no_price_is_recommended_for_users_who_stay_for_ever():
+    """Every price empties their accounts; for a stream that ends, the dearest that lasts until then is."""
+    assert dpi.plan(epsilon=1, users=10_000, bins=20, population=10_000).best is None
+    advice = dpi.plan(epsilon=1, users=10_000, bins=20, population=10_000).advice()
+    assert "every price empties their accounts (0.01 after 100 slots)" in advice
+    assert "--per-slot" not in advice
+    ends = dpi.plan(epsilon=1, users=10_000, bins=20, population=10_000, lasting=50)
+    assert (ends.best.slots, ends.best.dry_after) == (50, 50)
+    assert "--per-slot 0.02" in ends.advice()
+
+
+def test_no_price_is_recommended_whose_noise_is_larger_than_any_share():
+    """Of ten users a slot by itself tells nothing."""
+    plan = dpi.plan(epsilon=1, users=10, bins=20, seen=20)
+    assert plan.best is None
+    assert "larger than any share" in plan.advice()
 
 
 def test_accounts_that_cannot_last_so_long_are_refused():

@@ -247,7 +247,7 @@ def accuracy() -> None:
     for epsilon in (0.5, 1, 2):
         course, y = [], 0.0
         for number in (100, 200, 500, 1_000, 10_000, 100_000):
-            error = dpi.plan(epsilon=epsilon, users=number, bins=20, seen=10).best.half_width * 100
+            error = dpi.plan(epsilon=epsilon, users=number, bins=20, seen=10).options[-1].half_width * 100
             y = y0 - high * (log10(error) + 2)
             course.append(f"{x0 + wide * (log10(number) - 2):.1f} {y:.1f}")
         parts += [

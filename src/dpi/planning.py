@@ -19,6 +19,9 @@ users in a slot the best divergence that can be kept up is about ¾·(s²·k/(ε
 where the same users stay for T slots it is ¾·(s²·T·k/(ε·n))^⅔ for n of them in a slot. That is calculated for filters
 that know s, by the Fisher information of the noisy counts. A divergence of d is a relative error of about √(2d).
 
+*Which price is recommended.* `RULE` says it. Where the same users stay for ever and nobody says for how long a stream
+lasts, every price empties all accounts, after which a release describes nobody: then no price is recommended.
+
 *Which options.* Those that a user can take: an account that pays for more slots than its user is seen in only makes
 each of them noisier, and no slot costs less than the smallest amount there is. A share is off by at most one, and all
 shares together by at most two; where the noise is larger, these are the error, and a slot by itself tells nothing.
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEADINGS = ("ε of a slot", "slots", "paying users", "± share (95 %)", "Σ |error|", "accounts are empty")
+RULE = (
+    "Rule: of the prices whose accounts last as long as is stated (seen, or lasting), the one with the smallest error "
+    "of one slot is recommended (*); none is whose noise is larger than any share."
+)
 CHOICES = (1, 2, 4, 10, 20, 40, 100)
 NEWCOMERS, OTHERS, PAYMENTS = 0.5, 0.25, 6
 """By a public clock: the share that the first slot asks for, about what is asked for later where all return, and how
@@ -86,6 +93,8 @@ class Plan:
     Option(per_slot=0.1, slots=10, paying=50000.0, half_width=0.000599..., l1=0.04, dry_after=None)
     >>> plan(epsilon=1, users=100, bins=9, population=1_000, lasting=24).best.dry_after
     30.0
+    >>> plan(epsilon=1, users=100, bins=9, population=1_000).best is None
+    True
     """
 
     epsilon: float
@@ -100,14 +109,45 @@ class Plan:
     """The first payments by a public clock (`Ledger()`), under which no account is ever empty."""
 
     @property
-    def best(self) -> Option:
-        """The smallest error of one slot's measurement, with accounts that last as long as wanted.
+    def best(self) -> Option | None:
+        """The price that is recommended, by `RULE`; None if there is none.
 
-        Up to `seen` slots, spending more often costs no accuracy: fewer pay more. Then the option with most payers
-        counts as best, because its releases describe most users.
+        An account lasts if it pays for all slots in which its user is seen; of the same population, on average, for the
+        slots that are wanted. A price above that says no more of a slot: fewer pay more, and others are left out.
         """
-        lasting = [o for o in self.options if o.dry_after is None or o.dry_after >= (self.lasting or 0)]
-        return min(lasting, key=lambda option: (float(f"{option.half_width:.9g}"), -option.paying))
+        found = [option for option in self.options if self._lasts(option) and option.half_width < 1]
+        return min(found, key=lambda option: option.half_width, default=None)
+
+    def advice(self, time: Callable[[float], str] = "{:,.0f} slots".format) -> str:
+        """Which price is recommended and what it buys, or why none is."""
+        best, lasting = self.best, [option for option in self.options if self._lasts(option)]
+        if best is not None:
+            said = f"a share is known to ± {best.half_width:.3g} from one slot alone"
+            slots = "1 slot" if self.seen == 1 else f"{self.seen:,} slots"
+            ends = f", and accounts last for the {slots} of each user. Users who come more often are left out later"
+            if best.dry_after is not None:
+                ends = (
+                    f", and accounts are empty after {time(best.dry_after)} on average, sooner for users who come more "
+                    "often. Releases then describe those who can still pay"
+                )
+            return f"For a fixed price of a slot, use --per-slot {best.per_slot:.4g}: {said}{ends}."
+        if lasting or self.population is None:
+            return (
+                "No price is recommended: the noise of one slot is larger than any share. Take longer slots, which "
+                "have more users, or a larger ε."
+            )
+        last = self.options[-1]
+        return (
+            "No price is recommended: the same users stay for ever, and every price empties their accounts "
+            f"({last.per_slot:.4g} after {time(last.dry_after or 0)}). Releases then describe nobody. Keep the default "
+            "budget, or say with --lasting after how many slots the stream ends."
+        )
+
+    def _lasts(self, option: Option) -> bool:
+        """Whether accounts last as long as is stated."""
+        if option.dry_after is None:
+            return option.slots >= self.seen
+        return self.lasting is not None and option.dry_after >= self.lasting
 
     @property
     def for_ever(self) -> float:
@@ -130,7 +170,8 @@ class Plan:
         figure = blank(7, 4.6)
         above, below = figure.subplots(2, 1, sharex=True)
         above.loglog(cost, [option.half_width for option in self.options], "o-", color=COLOURS[0], lw=1.6)
-        above.plot(self.best.per_slot, self.best.half_width, "o", color=COLOURS[1], ms=9)
+        if self.best is not None:
+            above.plot(self.best.per_slot, self.best.half_width, "o", color=COLOURS[1], ms=9)
         above.set_ylabel("± share (95 %), one slot")
         second = [option.dry_after if lasting else option.paying for option in self.options]
         below.semilogx(cost, second, "o-", color=COLOURS[2], lw=1.6)
@@ -151,9 +192,9 @@ class Plan:
         from dpi.display.card import card, table
         from dpi.display.markup import element
 
-        note = element("p", "Bold: the smallest error of one slot, with accounts that last as long as wanted.")
-        shown = table(HEADINGS, self.rows(), marked=self.options.index(self.best))
-        return card("Plan", {"for": self.stated}, shown, note)
+        best = None if self.best is None else self.options.index(self.best)
+        notes = [element("p", text) for text in (self.advice(), RULE.replace("(*)", "(bold)"))]
+        return card("Plan", {"for": self.stated}, table(HEADINGS, self.rows(), marked=best), *notes)
 
     def __str__(self) -> str:
         lines = ["  ".join(f"{cell:>14}" for cell in row) for row in (HEADINGS, *self.rows())]

@@ -96,6 +96,7 @@ def test_plan(cli):
     assert [option["l1"] for option in found["options"]] == [option.l1 for option in plan.options]
     said = cli(*words, "--plot", "plan.svg")
     assert "use --per-slot 0.1" in said
+    assert found["rule"] in " ".join(said.split())
     assert "█" in cli(*lasting)
     assert "(policy auto) no account is ever empty: a user of every slot pays 0.5 at once" in " ".join(said.split())
     assert [paid["cost"] for paid in found["payments"]] == [paid.cost for paid in plan.payments]
@@ -111,6 +112,8 @@ def test_plan_says_when_accounts_are_empty(cli):
     best = cli.json(*words, "--lasting", "720")["best"]
     assert best["dry_after"] == 720
     assert "after 30 days" in cli(*words, "--lasting", "720", "--slot", "1h")
+    assert cli.json(*words)["best"] is None
+    assert "* No price is recommended: the same users stay" in cli(*words)
     cli(*words, "--seen", "3", code=2)
     cli("plan", "--epsilon", "1", "--users", "9", "--bins", "2", "--lasting", "3", code=2)
     cli("plan", "--epsilon", "1", "--users", "0", "--bins", "2", code=2)

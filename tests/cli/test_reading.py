@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_answers_are_those_of_the_release(cli, store):
         (row,) = cli.json("query", store, *question)["answers"][0]["rows"]
         lower, upper = answer.interval()
         assert row["value"] == answer.value
-        assert (row["lower"], row["upper"]) == (max(lower, 0), upper)
+        assert (row["lower"], row["upper"]) == (max(lower, 0), upper if math.isfinite(upper) else None)
     rows = cli.json("query", store, "top", "3")["answers"][0]["rows"]
     (share,) = cli.json("query", store, "probability", rows[0]["label"])["answers"][0]["rows"]
     assert (share["lower"], share["upper"]) == (rows[0]["lower"], rows[0]["upper"])  # one value, one interval
@@ -185,7 +186,7 @@ def test_an_interval_that_says_nothing_is_not_shown(cli):
     cli("run", "orders.csv", "--time", "at", "--amount", "revenue", *period, "--epsilon", "1", "--store", "orders.db")
     for question in ("sum", "mean"):
         first, *later = cli("query", "orders.db", question, "--from", "2026-01-01").splitlines()[1:]
-        assert first.endswith("not known yet")
+        assert "not known yet" in first
         assert all(" … " in line for line in later)
     (answer, *_) = cli.json("query", "orders.db", "sum", "--from", "2026-01-01")["answers"]
     assert answer["rows"][0]["lower"] < 0 < answer["rows"][0]["upper"]
@@ -344,3 +345,43 @@ def test_shares_stay_shares(cli, store):
         bounds = np.array([(row["lower"], row["upper"]) for row in answer["rows"]])
         assert (bounds >= 0).all()
         assert (bounds <= 1).all()
+
+
+def played(path, slots, **options):
+    """A store with so many days of the same users."""
+    with dpi.Stream(domain=dpi.Categories(["home", "cart"]), epsilon=1, slot="1d", store=path, **options) as stream:
+        visits = {"user": [f"u{n}" for n in range(400)] * slots, "page": ["home", "home", "cart", "cart"] * 100 * slots}
+        visits["at"] = [f"2026-01-{1 + n // 400:02d}T12:00" for n in range(400 * slots)]
+        list(stream.replay(visits, start="2026-01-01", end=f"2026-01-{1 + slots:02d}", time="at", value="page"))
+
+
+def test_a_share_that_was_carried_forward_is_seen_as_such(cli):
+    """Users who return are measured in some slots only: answers say how much was not measured in each, and when."""
+    played("visits.db", 5)
+    stored = releases()
+    answers = cli.json("query", "visits.db", "probability", "home", "--from", "2026-01-01")["answers"]
+    assert [(a["carried"], a["age"], a["payers"]) for a in answers] == [(1 - r.measured, r.age, False) for r in stored]
+    assert {release.carried > 0.005 for release in stored} == {True, False}
+    head, *lines = cli("query", "visits.db", "probability", "home", "--from", "2026-01-01").splitlines()
+    assert head.endswith("carried forward")
+    for line, release in zip(lines, stored, strict=True):
+        assert line.rstrip().endswith("slots ago" if release.carried >= 0.005 else "–")
+    for release in stored:
+        said = cli("query", "visits.db", "probability", "home", "--slot", str(release.slot))
+        assert release.freshness in " ".join(said.split())
+
+
+def test_answers_of_payers_say_so_and_have_no_upper_end(cli):
+    """From the fourth day on, accounts of users who came daily are empty: that is said of these days."""
+    played("visits.db", 5, budget=dpi.Ledger(slots=3))
+    period = ("--from", "2026-01-01", "--to", "2026-01-06")
+    answers = cli.json("query", "visits.db", "total", *period)["answers"]
+    assert [answer["payers"] for answer in answers] == [False] * 3 + [True] * 2
+    assert [answer["rows"][0]["upper"] is None for answer in answers] == [False] * 3 + [True] * 2
+    said = " ".join(cli("query", "visits.db", "total", *period).split())
+    assert said.count("at least") == 2
+    assert "carried forward" not in said
+    assert "From slot 2026-01-04T00:00:00+00:00 on: This describes users who can still pay." in said
+    assert "2026-01-04" not in cli("query", "visits.db", "probability", "home", "--slot", "2026-01-02")
+    one = " ".join(cli("query", "visits.db", "probability", "home").split())
+    assert one.endswith("a number of users is a lower bound.")

@@ -114,7 +114,7 @@ def test_a_large_epsilon_is_told_in_one_line(cli, visits):
 def test_a_plan_without_hope_says_so(cli):
     """Where one slot's noise is larger than any share, nothing is advised."""
     said = cli("plan", "--epsilon", "1", "--users", "3", "--bins", "200", "--seen", "100")
-    assert "The noise of one slot is larger than any share" in said
+    assert "the noise of one slot is larger than any share" in said
     assert "--per-slot" not in said
     same = cli("plan", "--epsilon", "1", "--users", "50000", "--bins", "200", "--seen", "10")
     assert "The error is the same at every price" in same

@@ -16,7 +16,7 @@ HOURS = dpi.Slots("1h", origin="2026-03-01T00:00Z", zone="Europe/Berlin")
 COLUMNS = [
     "slot", "start", "end", "value", "share", "lower", "upper", "users", "lower_users", "upper_users",
     "newcomers", "lower_newcomers", "upper_newcomers", "returning", "lower_returning", "upper_returning",
-    "reach", "lower_reach", "upper_reach", "measured_at", "carried", "epsilon_spent", "certificate",
+    "reach", "lower_reach", "upper_reach", "measured_at", "carried", "payers", "epsilon_spent", "certificate",
 ]  # fmt: skip
 
 

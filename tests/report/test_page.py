@@ -412,3 +412,16 @@ def test_what_was_not_measured_is_no_line():
     whole = page(carried(20, ()), title="Visits")
     assert "carried" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", whole, flags=re.DOTALL)
     assert "--gaps:url" not in whole
+
+
+def test_payers_are_said_and_their_number_has_no_upper_end():
+    """In words at the top and beside the chart, and in every number from the first such slot on."""
+    full = releases(LETTERS, 4)
+    short = [made(LETTERS, slot, np.random.default_rng(slot), payers=True) for slot in (4, 5)]
+    html = page([*full, *short], title="Visits")
+    assert "In the newest slot: This describes users who can still pay." in html
+    assert "the band is open above" in html
+    data = json.loads(re.search(r"<script[^>]*application/json[^>]*>(.*?)</script>", html, re.DOTALL)[1])
+    assert [("at least" in text) for text in data["texts"]["users"]] == [False] * 4 + [True] * 2
+    assert not re.search(r"\b(inf|nan|Infinity)\b", " ".join(Parsed(html).texts))
+    assert "band is open" not in page(full, title="Visits")

@@ -71,7 +71,11 @@ def test_a_picture_says_when_it_was_measured(tmp_path):
             seen = list(service.stream("visits"))
         kinds = set()
         for release in seen:
-            told = ask(found, "visits/picture", slot=release.slot)["measured"]
+            picture = ask(found, "visits/picture", slot=release.slot)
+            (answer,) = ask(found, "visits/answers/total", slot=release.slot)["answers"]
+            assert (answer["carried"], answer["age"]) == (picture["carried"], picture["age"])
+            assert (answer["payers"], picture["scope"]) == (False, None)
+            told = picture["measured"]
             ago = round(release.measured_ago)
             end = datetime.fromtimestamp(MOMENT / 1e6 + 10 * (release.slot - FIRST + 1 - ago), UTC)
             assert told == {
@@ -82,6 +86,22 @@ def test_a_picture_says_when_it_was_measured(tmp_path):
         assert kinds == {True, False}
         series = ask(found, "visits/series")
         assert series["measured"] == [release.measured >= 0.5 for release in seen]
+
+
+def test_a_picture_of_payers_says_so_and_has_no_upper_end_of_users(tmp_path):
+    """Of a price that an account pays twice, the third slot; a series has null where no upper end is known."""
+    with running(tmp_path, settings(per_slot="0.5"), delay="10ms") as found:
+        for slot in range(3):
+            found.clock.now = MOMENT + (10 * slot + 5) * SECOND
+            assert found.send([("ada", 10 * slot + 1.0, "home")], slot).status_code == 200
+            found.set(10 * slot + 12)
+        pictures = [ask(found, "visits/picture", slot=FIRST + slot) for slot in range(3)]
+        assert [picture["scope"] is None for picture in pictures] == [True, True, False]
+        assert [picture["users"]["upper"] is None for picture in pictures] == [False, False, True]
+        assert [end is None for end in ask(found, "visits/series")["users"]["upper"]] == [False, False, True]
+        (answer,) = ask(found, "visits/answers/total")["answers"]
+        assert answer["payers"]
+        assert answer["rows"][0]["upper"] is None
 
 
 def test_people_have_the_intervals_of_their_releases(tmp_path):

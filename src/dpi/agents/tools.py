@@ -21,7 +21,7 @@ from dpi.release import Release
 from dpi.release.changes import find_changes
 from dpi.release.choice import short_label
 from dpi.release.interval import LEVEL
-from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, narrowed
+from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, describe, narrowed
 from dpi.verification import Verification
 
 Document = dict[str, object]
@@ -76,7 +76,9 @@ class Tools:
         who ever came), retention 1|7|30 [first] (share of newcomers, or of the first slot's users, active so many slots
         later), stickiness 7|30 (users of the slot over those of the last slots), further-activity (in the next 30
         slots), mean, median, quantile Q, range LOW HIGH, sum, spread, correlation PART PART. A value with spaces stands
-        in quotes. `slot` is a number, a time in ISO 8601 that lies in it, or "newest" (the default). Or ask about every
+        in quotes. Of each answer, `carried` is the part that was not measured in the slot, `age` how many slots ago it
+        was; where `payers` is true, users without budget are missing, so that numbers of users have no `upper` end.
+        `slot` is a number, a time in ISO 8601 that lies in it, or "newest" (the default). Or ask about every
         slot from `first` to before `end`. Of a product, `part` asks about one part alone, `where` (["PART=VALUE"])
         among users with a value.
         """
@@ -89,7 +91,10 @@ class Tools:
         else:
             found, more = _between(releases, first, end)
         said = ask_all(lambda release: ask(narrowed(release, part, where or [])), found)
-        answers = [{**_about(release), "rows": [row.plain() for row in rows]} for release, rows in said.answers]
+        answers = [
+            {**_about(release), **describe(release), "rows": [row.plain() for row in rows]}
+            for release, rows in said.answers
+        ]
         undefined = [{"slot": release.slot, "why": why} for release, why in said.undefined]
         return {"stream": releases.name, "question": question, "level": LEVEL, "answers": answers,
                 "undefined": undefined, "more_first": more}  # fmt: skip
@@ -184,6 +189,7 @@ class Tools:
             "first": _about(releases.at(extent[1])),
             "newest": _about(newest),
             "freshness": newest.freshness,
+            "scope": newest.scope,
             "domain": _domain(newest.domain),
             "can_be_asked": QUESTIONS,
         }

@@ -95,12 +95,12 @@ class Constant(Allocation):
     """
 
     def __init__(self, per_slot: Amount) -> None:
-        self._per_slot = Epsilon.at_most(per_slot, "per_slot")
-        self.description = f"constant {self._per_slot.units}"
+        self.per_slot = Epsilon.at_most(per_slot, "per_slot")
+        self.description = f"constant {self.per_slot.units}"
 
     def draw(self, source: RandomSource) -> Epsilon:
         """Return the constant."""
-        return self._per_slot
+        return self.per_slot
 
     def _state(self) -> object:
         return None

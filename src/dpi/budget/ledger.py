@@ -11,7 +11,7 @@ from dpi.budget.adaptive_allocation import Auto, Saving
 from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Constant, Draw, InOrder
 from dpi.budget.billing import quota_units
 from dpi.budget.epsilon import AS_AMOUNT, AS_NUMBER, AS_UNITS, Amount, Epsilon, or_word, rational
-from dpi.budget.policy import POLICIES, Policy, spend_first
+from dpi.budget.policy import POLICIES, Fade, Policy, spend_first
 from dpi.budget.series import SERIES, Series
 from dpi.errors import OptionError
 from dpi.options import Family, Option
@@ -105,6 +105,21 @@ class Ledger(Option):
         if units < 1:
             raise OptionError("a `quota` must be at least 2^-40 of budget.", options=("quota",))
         return Epsilon(units)
+
+    def lasts(self, epsilon: Epsilon) -> int | None:
+        """Return in how many slots of its user an account pays in full; None unless all slots have one price.
+
+        Refilled accounts, and users who are declared not to come back, have no such end; who fades pays in part.
+
+        >>> Ledger(per_slot="0.3").lasts(Epsilon.at_most(1)), Ledger(slots=20).lasts(Epsilon.at_most(1))
+        (3, 20)
+        """
+        held = self.held(epsilon)
+        allocation = self.allocation(held, 1)
+        ends = self.period is None and self.returning and not isinstance(self.policy, Fade)
+        if not isinstance(allocation, Constant) or not ends:
+            return None
+        return held.units // allocation.per_slot.units
 
     @property
     def by_shares(self) -> bool:

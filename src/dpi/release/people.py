@@ -10,6 +10,8 @@ from dpi.release.queries import Answer, Distribution
 
 COUNTS = ("newcomers", "returning", "reach")
 """Numbers that are always told together."""
+FIRST_PAYMENTS = ("newcomers", "reach")
+"""Of these, what is measured in every slot, whatever else of its picture is carried forward."""
 _LATER = {n: "1 slot later" if n == 1 else f"{n} slots later" for n in AFTER}
 LABELS = {
     "newcomers": "users who are new to this stream",

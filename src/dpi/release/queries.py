@@ -11,7 +11,7 @@ vᵢcᵢ/Σ vᵢ. Answers that are not linear use their gradient. The error of a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,15 @@ COHORTS = {"new": "", "first": "first_"}
 """Whose retention is told, and how its numbers begin."""
 SHOWN = 12
 """How many bins of a card have a row."""
+
+
+def interval_text(lower: str, upper: str, end: float) -> str:
+    """Return an interval in words, of its ends as texts; one without an upper `end` has the lower one alone.
+
+    >>> interval_text("2", "8", 8.0), interval_text("2", "inf", math.inf)
+    ('2 … 8', 'at least 2')
+    """
+    return f"at least {lower}" if math.isinf(end) else f"{lower} … {upper}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         lower, upper = self.interval()
-        ends = f"{lower:.6g} … {upper:.6g}" if self.known else UNKNOWN
+        ends = interval_text(f"{lower:.6g}", f"{upper:.6g}", upper) if self.known else UNKNOWN
         return card(f"{self.value:.6g}", {"standard error": f"{self.error:.3g}", f"{LEVEL_TEXT} interval": ends})
 
 
@@ -83,14 +92,17 @@ class Share(Answer):
 class Count(Answer):
     """A number of users, or of pairs of them: noise may take an estimate below 0, and no interval goes there.
 
-    >>> Count(2.0, 5.0).interval(0.95)
-    (0.0, 11.79...)
+    >>> Count(2.0, 5.0).interval(0.95), Count(20.0, 5.0, at_least=True).interval(0.95)
+    ((0.0, 11.79...), (10.2..., inf))
     """
+
+    at_least: bool = False
+    """Whether users may be missing in it: then nothing is said of how many there are at most."""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return the ends of `Answer`, cut at 0. This is post-processing, and no number of users lies below."""
         lower, upper = super().interval(level)
-        return max(0.0, lower), max(0.0, upper)
+        return max(0.0, lower), math.inf if self.at_least else max(0.0, upper)
 
 
 @dataclass(frozen=True)
@@ -127,7 +139,7 @@ class Binned(Answer):
     def known(self) -> bool:
         """Whether the interval says anything: on the first grid of amounts, one with both signs does not."""
         lower, upper = self.interval()
-        return not (self.first and lower < 0 < upper)
+        return not (self.first and lower < 0 < upper) and math.isfinite(lower)
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """From the lowest to the highest end of both: it holds wherever in their bins numbers lie."""
@@ -175,6 +187,8 @@ class Distribution:
     total_variance: float = math.nan
     people: dict[str, float] | None = None
     """Where newcomers can be told from others: numbers and variances by name (`dpi.release.people`)."""
+    payers: bool = False
+    """Whether some active users may have too little on their accounts: then payers alone are described."""
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of a credible interval of each probability (`dpi.release.interval`)."""
@@ -199,7 +213,7 @@ class Distribution:
     def count(self, value: object | None = None) -> Count:
         """Return the number of users with one value, or of all users."""
         found = self._times_total(Answer(1.0, 0.0) if value is None else self.probability(value))
-        return Count(found.value, found.error)
+        return Count(found.value, found.error, self.payers)
 
     def newcomers(self) -> Count:
         """Return how many of the active users had never come to this stream before."""
@@ -258,9 +272,16 @@ class Distribution:
         return Binned(middle.value, middle.error, *ends, first)
 
     def sum(self) -> Binned:
-        """Mean times total: the sum over users of each user's average value; of `Amounts`, of each user's sum."""
+        """Mean times total: the sum over users of each user's average value; of `Amounts`, of each user's sum.
+
+        Users who are missing (`payers`) add what any value may: the interval is open where that has a sign.
+        """
         mean = self.mean()
         middle, low, high = (self._times_total(each) for each in (mean, mean.low, mean.high))
+        if self.payers:
+            least, most = (float(end) for end in (_ends(self.domain)[0].min(), _ends(self.domain)[1].max()))
+            low = replace(low, value=-math.inf) if least < 0 else low
+            high = replace(high, value=math.inf) if most > 0 else high
         return Binned(middle.value, middle.error, low, high, mean.first)
 
     def spread(self) -> Answer:
@@ -312,7 +333,8 @@ class Distribution:
         doubt -= doubt**2 / max(float(self.variance.sum()), 1e-300)  # the errors of all bins sum to zero
         left: Domain = Product(**rest) if len(rest) > 1 else next(iter(rest.values()))
         total_variance = self.total_variance * mass**2 + self.total**2 * max(doubt, 0.0)
-        return Distribution(left, pdf.ravel() / mass, variance.ravel() / mass**2, self.total * mass, total_variance)
+        shares, doubts = pdf.ravel() / mass, variance.ravel() / mass**2
+        return Distribution(left, shares, doubts, self.total * mass, total_variance, payers=self.payers)
 
     def marginal(self, name: str) -> Distribution:
         """Return the distribution of one part of a product."""
@@ -320,7 +342,8 @@ class Distribution:
         others = tuple(i for i, part in enumerate(domain.parts) if part != name)
         pdf, variance = (array.reshape(domain.shape).sum(axis=others) for array in (self.pdf, self.variance))
         shares = at_most_one(pdf)
-        return Distribution(domain.parts[name], shares, variance, self.total, self.total_variance, self.people)
+        total = self.total, self.total_variance
+        return Distribution(domain.parts[name], shares, variance, *total, self.people, self.payers)
 
     def correlation(self, one: str, other: str) -> Answer:
         """Pearson's correlation of two ordered parts of a product."""
@@ -356,7 +379,8 @@ class Distribution:
         share = Answer(value, math.hypot(self._linear(other.pdf).error, other._linear(self.pdf).error))
         pairs = self._times_total(share)
         second = other._times_total(Answer(1.0, 0.0))
-        return Count(pairs.value * second.value, math.hypot(pairs.error * second.value, pairs.value * second.error))
+        error = math.hypot(pairs.error * second.value, pairs.value * second.error)
+        return Count(pairs.value * second.value, error, self.payers or other.payers)
 
     def _repr_html_(self) -> str:
         return card("Distribution", {"bins": f"{self.domain.size:,}"}, *self._shares())

@@ -33,7 +33,14 @@ if TYPE_CHECKING:
 
 _VECTORS = ("pdf", "variance", "skew", "accumulated")
 _BY_CLASS = ("carried", "age")
-_OPTIONAL = (*_BY_CLASS, "people")
+_OPTIONAL = (*_BY_CLASS, "people", "payers")
+LEAST = 0.005
+"""What is carried forward of a picture is said from this part on."""
+PAYERS = (
+    "This describes users who can still pay. Users whose account has run short count in part or not at all, so a "
+    "number of users is a lower bound."
+)
+"""What is said of a release whose users may have accounts that do not suffice: a public fact, whoever they are."""
 MEASURED = 0.5
 """A picture of which at least this part was measured in its slot is drawn as measured; any other is drawn as a gap."""
 
@@ -111,6 +118,11 @@ class Release(Distribution):
             return "Nothing was measured in this slot."
         return None if self.carried is None or self.age is None else freshness(self.carried, self.age)
 
+    @property
+    def scope(self) -> str | None:
+        """Whom the release describes, in words, where that may not be all active users."""
+        return PAYERS if self.payers else None
+
     def interval(self, level: float = LEVEL, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of a credible interval for the slot's true PDF, bin by bin.
 
@@ -155,7 +167,7 @@ class Release(Distribution):
         record: dict[str, object] = {"domain": self.domain.digest}
         for name in _names():
             value = self.start_text if name == "start" else getattr(self, name)
-            if value is not None or name not in _OPTIONAL:
+            if name not in _OPTIONAL or (value is not None and value is not False):
                 record[name] = None if isinstance(value, float) and math.isnan(value) else value
         return record
 
@@ -188,6 +200,10 @@ class Release(Distribution):
                 record[name] = math.nan if record[name] is None else record[name]
             if record.get("people") is not None and not is_people(record["people"]):
                 raise ValueError("other numbers")
+            payers = record.setdefault("payers", None)
+            if payers is not None and payers is not True:
+                raise ValueError("neither said nor left out")
+            record["payers"] = payers is True
             start = record["start"]
             record["start"] = None if start is None else datetime.fromisoformat(str(start))
             return cls(domain=domain, **record)  # type: ignore[arg-type]
@@ -203,7 +219,7 @@ class Release(Distribution):
     def _repr_html_(self) -> str:
         spent = f"{self.epsilon_spent:.4g} by this stream"
         facts = {"largest payment of a user": f"{self.epsilon:.4g}", "spent at most, per user": spent}
-        fresh = [element("p", self.freshness)] if self.freshness else []
+        fresh = [element("p", text) for text in (self.freshness, self.scope) if text]
         title = self._title[0].upper() + self._title[1:]
         return card(title, facts, *self._shares(), *fresh, element("p", self.guarantee))
 
@@ -229,7 +245,7 @@ def freshness(carried: float, age: float) -> str:
     >>> freshness(0.46, 12.3), freshness(0.001, 3.0)
     ('46 % of this picture is carried forward, from 12 slots ago on average.', 'This picture was measured in its slot.')
     """
-    if carried < 0.005:
+    if carried < LEAST:
         return "This picture was measured in its slot."
     slots = "from the slot before" if age < 1.5 else f"from {age:,.0f} slots ago on average"
     return f"{carried:.0%} of this picture is carried forward, {slots}.".replace("%", " %", 1)
@@ -262,7 +278,9 @@ def to_frame(releases: Iterable[Release]) -> pl.DataFrame:
         ("total", "total_variance", "epsilon", "epsilon_spent", *_BY_CLASS), pl.Float64
     )
     records = [dict.fromkeys(_OPTIONAL) | record for record in records]  # every row has every column
-    return pl.DataFrame(records, schema_overrides=numbers | {"start": pl.String, "people": pl.String})
+    return pl.DataFrame(
+        records, schema_overrides=numbers | {"start": pl.String, "people": pl.String, "payers": pl.Boolean}
+    )
 
 
 def from_frame(frame: pl.DataFrame, *domains: Domain) -> list[Release]:

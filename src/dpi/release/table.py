@@ -89,6 +89,7 @@ def tidy(releases: Iterable[Release], slots: Slots | None, groups: Groups | None
             **{name: repeat((of[i] for of in people), pl.Float64) for i, name in enumerate(PEOPLE)},
             "measured_at": repeat((release.measured_at(slots) for release in found), time),
             "carried": repeat((release.carried for release in found), pl.Float64),
+            "payers": repeat((release.payers for release in found), pl.Boolean),
             "epsilon_spent": repeat((release.epsilon_spent for release in found), pl.Float64),
             "certificate": repeat((release.certificate.get("digest") for release in found), pl.String),
         }
@@ -115,10 +116,11 @@ def _by_group(release: Release, sets: Sequence[Integers]) -> tuple[Floats, ...]:
 
 
 def _users(release: Release, share: Floats, error: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return numbers of users as `Distribution.count` does, with their intervals; NaN if the total is not known."""
+    """Return numbers of users as `Distribution.count` does, with their intervals; NaN for what is not known."""
     half = deviations(LEVEL) * np.hypot(error * release.total, share * math.sqrt(release.total_variance))
     users = share * release.total
-    return users, np.maximum(users - half, 0.0), np.maximum(users + half, 0.0)
+    upper = np.full_like(users, np.nan) if release.payers else np.maximum(users + half, 0.0)
+    return users, np.maximum(users - half, 0.0), upper
 
 
 def _people(release: Release) -> list[float | None]:

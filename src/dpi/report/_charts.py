@@ -10,7 +10,7 @@ from dpi.display.markup import Html, element, join
 from dpi.release.choice import Floats
 from dpi.release.grid import Grid, Shares
 from dpi.release.interval import LEVEL_TEXT
-from dpi.release.people import COUNTS, LABELS, tell_people
+from dpi.release.people import COUNTS, FIRST_PAYMENTS, LABELS, tell_people
 from dpi.report import _drawing
 from dpi.report._facts import UPPER, VALUE, Facts
 from dpi.report._figures import budget_text, count_text, part_text, percent_text, share_text
@@ -133,10 +133,6 @@ def draw_series(facts: Facts) -> Html:
         panels.append(_panel(facts, label, share_text(*band[:, -1]), _curve(facts, band, top), top, data_row=row))
     texts = [(facts.names[i], [share_text(*band[:, i]) for *_, band in curves]) for i in _sample(len(facts.names))]
     return join(*panels, _axis_row(facts), _fold(("Slot", *(label for _, label, _ in curves)), texts))
-
-
-FIRST_PAYMENTS = ("newcomers", "reach")
-"""What is measured in every slot, whatever else of its picture is carried on."""
 
 
 def draw_totals(facts: Facts) -> Html:

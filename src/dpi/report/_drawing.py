@@ -57,7 +57,8 @@ def line(values: Floats, top: float, kind: str = "line") -> Html:
 
 
 def band(lower: Floats, upper: Floats, top: float, kind: str = "band") -> Html:
-    """Return the area between two lines of steps."""
+    """Return the area between two lines of steps; one without an upper end goes beyond the top."""
+    upper = np.where(np.isposinf(upper), 2 * top, upper)
     runs = zip(_runs(lower, upper, top), _runs(upper, lower, top), strict=True)
     parts = [f"M{start} {high[0]}{_steps(high)}V{low[-1]}{_steps(low[::-1], -1)}z" for (start, low), (_, high) in runs]
     return element("path", class_=kind, d="".join(parts))

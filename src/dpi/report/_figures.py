@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.exact.integers import Integers
-from dpi.release.queries import Floats
+from dpi.release.queries import Floats, interval_text
 
 _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
 _RADIX = 1001  # each end of a rounded share is a whole number from 0 to 1,000
@@ -74,11 +74,13 @@ def count_text(value: float, lower: float, upper: float) -> str:
 
     >>> count_text(2345.2, 2300, 2390), count_text(3.25, 0, 9.5), count_text(math.nan, math.nan, math.nan)
     ('2,345 (2,300 … 2,390)', '3.2 (0.0 … 9.5)', 'not measured')
+    >>> count_text(2345.2, 2300, math.inf)
+    '2,345 (at least 2,300)'
     """
     if not math.isfinite(value):
         return "not measured"
     d = 0 if not upper < 100 else 1
-    return f"{value:,.{d}f} ({lower:,.{d}f} … {upper:,.{d}f})"
+    return f"{value:,.{d}f} ({interval_text(f'{lower:,.{d}f}', f'{upper:,.{d}f}', upper)})"
 
 
 def part_text(value: float, lower: float, upper: float) -> str:

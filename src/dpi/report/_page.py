@@ -108,7 +108,8 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
     which, few = "chosen" if facts.rows.chosen else "largest", len(facts.rows.curves)
     averaged = f" (here the mean of {facts.per_column} neighbouring slots)" if facts.per_column > 1 else ""
     gaps = "" if facts.measured.all() else _GAPS
-    users = _PAYERS if facts.newest.carried is None else _ACTIVE
+    users = _USERS + ("" if facts.newest.carried is None else _CLASSES)
+    users += _PAYERS if np.isinf(facts.total).any() else ""
     if np.isfinite(facts.people).any():
         users += _PEOPLE
     sections = (
@@ -136,14 +137,9 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
 _GAPS = " Hatched parts with a broken line were mostly not measured: most of the estimate comes from earlier slots."
 _BARS = f"The bar is the estimate, the line its {LEVEL_TEXT} interval."
 _MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
-_PAYERS = (
-    f"Estimated number of users in a slot, with its {LEVEL_TEXT} interval. Where accounts are kept, users whose "
-    "account is empty are not counted."
-)
-_ACTIVE = (
-    f"Estimated number of all active users in a slot, with its {LEVEL_TEXT} interval. Users who were not due to pay "
-    "are included."
-)
+_USERS = f"Estimated number of active users in a slot, with its {LEVEL_TEXT} interval."
+_CLASSES = " Users who were not due to pay are included."
+_PAYERS = " Where users may be missing because their account is short, the band is open above."
 _PEOPLE = (
     " Newcomers came to this stream for the first time, returning users came before, and reach counts all users so "
     "far. A number is left out if the measurements do not tell it better than the assumption made before them."
@@ -177,8 +173,8 @@ def _headline(facts: Facts) -> Html:
     every = f" of {facts.width}" if facts.width else ""
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
     slots = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}."
-    fresh = [f"In the newest slot: {facts.newest.freshness}"] if facts.newest.freshness else []
-    text = " ".join([slots, f"{facts.newest.domain.summary}.", *_page_text.describe_changes(facts), *fresh])
+    told = [f"In the newest slot: {text}" for text in (facts.newest.freshness, facts.newest.scope) if text]
+    text = " ".join([slots, f"{facts.newest.domain.summary}.", *_page_text.describe_changes(facts), *told])
     return element("p", element("strong", _page_text.describe_age(facts)), " ", text, class_="lead")
 
 

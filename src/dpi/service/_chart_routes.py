@@ -86,6 +86,7 @@ def _draw_slot(call: Call, release: Release, until: str | None) -> Document:
             for name, answer in tell_people(release).items()
         ],
         "freshness": release.freshness,
+        "scope": release.scope,
         "carried": release.carried,
         "age": release.age,
         "epsilon": release.epsilon,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -35,7 +34,7 @@ from dpi.service._publication import Publication
 from dpi.service._receipts import write_moment
 from dpi.service._watch_blocks import BLOCK, count_blocks
 from dpi.service.tokens import ANYBODY, CURATOR, EVERYBODY, OPERATOR, OVERSEER, READER
-from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrowed
+from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, describe, narrowed
 
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -330,10 +329,7 @@ def get_answers(call: Call) -> Document:
         "stream": name,
         "question": question,
         "level": level,
-        "answers": [
-            {"slot": each.slot, "start": each.start_text, "rows": [_plain(row) for row in rows]}
-            for each, rows in said.answers
-        ],
+        "answers": [{**describe(each), "rows": [row.plain() for row in rows]} for each, rows in said.answers],
         "undefined": [{"slot": each.slot, "why": why} for each, why in said.undefined],
     }
 
@@ -354,10 +350,6 @@ def _make_question(call: Call, question: str, level: float) -> Callable[[Release
     with call.service.reading.releases(stream) as releases:
         other = find_release(releases, beside)
     return lambda release: between(question, narrowed(release, part, where), narrowed(other, part, where), level)
-
-
-def _plain(row: Row) -> dict[str, object]:
-    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.plain().items()}
 
 
 @api.route("GET /v1/streams/{stream}/alerts", READER, api.FIRST, api.END)

@@ -42,9 +42,25 @@ class Row:
     """Whether the interval says anything."""
 
     def plain(self) -> dict[str, object]:
-        """The row as JSON values."""
+        """The row as JSON values; an end that is open is null."""
         label = {} if self.label is None else {"label": self.label}
-        return {**label, "value": self.value, "lower": self.lower, "upper": self.upper}
+        numbers = {"value": self.value, "lower": self.lower, "upper": self.upper}
+        return {**label, **{key: number if math.isfinite(number) else None for key, number in numbers.items()}}
+
+
+def describe(release: Release) -> dict[str, object]:
+    """Say of an answer which slot it is about, and of whom and from when its picture is, as JSON values.
+
+    `carried` is the part that was not measured in the slot, `age` how many slots ago that was on average; `payers` says
+    that users whose account is short are missing.
+    """
+    return {
+        "slot": release.slot,
+        "start": release.start_text,
+        "carried": 1 - release.measured,
+        "age": release.age,
+        "payers": release.payers,
+    }
 
 
 def asked(words: Sequence[str], level: float = LEVEL) -> Callable[[Distribution], list[Row]]:

@@ -39,6 +39,7 @@ from dpi.budget.allocation import Allocation
 from dpi.budget.charge import Charge
 from dpi.budget.classes import Bounds, GroupBudget
 from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.policy import Fade
 from dpi.exact.silence import silence
 from dpi.histogram.compression import Compression, Histogram, count
 from dpi.histogram.grouping import Groups
@@ -168,7 +169,7 @@ def measure(state: StreamState, clean: Histogram, offer: Offer, slot: int, sourc
         stream=options.name,
         slot=slot,
         epsilon=offer.epsilon.units,
-        partial=not offer.groups and state.partial(offer.epsilon, offer.share),
+        partial=not offer.groups and state.partial(offer.epsilon, offer.share, slot),
         values=measurement.values.astype("<i8").tobytes(),
         allocation=offer.allocation,
         assumption=clean.assumption or "",
@@ -176,10 +177,13 @@ def measure(state: StreamState, clean: Histogram, offer: Offer, slot: int, sourc
     )
 
 
-def release_slot(state: StreamState, paid: PaidSlot, guarantee: str, *, alone: bool = False) -> ReleasedSlot:
+def release_slot(
+    state: StreamState, paid: PaidSlot, guarantee: str, *, alone: bool = False, shared: bool = False
+) -> ReleasedSlot:
     """Return the release of a paid slot, and the state after it: a function, so that both can be made again.
 
-    `alone` says that no other stream has a part in the ε of this one.
+    `alone` says that no other stream has a part in the ε of this one, `shared` that another one pays from the same
+    accounts.
     """
     options, values = state.setting, np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
     bounds, groups = read_snapshot(paid.allocation)
@@ -221,9 +225,15 @@ def release_slot(state: StreamState, paid: PaidSlot, guarantee: str, *, alone: b
         carried=float(estimate.carried) if options.classes > 1 else None,
         age=float(estimate.age) if options.classes > 1 else None,
         people=_people(estimate, after, bounds) if alone else None,
+        payers=paid.partial or shared or _faded(state) or (bounds is not None and bool(bounds.restored)),
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
     return ReleasedSlot(release, after, users, float(np.exp(entropy)), options.mechanism.drift(remembered), groups)
+
+
+def _faded(state: StreamState) -> bool:
+    """Whether users who were there before count in part, by the policy."""
+    return isinstance(state.setting.policy, Fade) and state.first is not None
 
 
 def _people(estimate: Estimate, after: StreamState, bounds: Bounds | None) -> dict[str, float] | None:

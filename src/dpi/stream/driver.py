@@ -90,6 +90,8 @@ class Promise(NamedTuple):
     """What the accounts do not hold of ε, since it is others' by quotas, in units."""
     alone: bool
     """Whether no other stream has a part in this one's ε."""
+    shared: bool
+    """Whether another one pays from the same accounts, so that they may hold less than this one has left in them."""
 
 
 class Driver:
@@ -181,8 +183,10 @@ class Driver:
         if self._told is None or self._told[0] is not options or self._told[1] != streams:
             known = declared(streams)
             pool = pool_of(options.name, options.ledger)
-            alone = not any(each.pool == pool for name, each in known.items() if name != options.name)
-            promise = Promise(write_guarantee(options, known), _of_others(options, known), alone)
+            others = [each for name, each in known.items() if name != options.name]
+            alone = not any(each.pool == pool for each in others)
+            shared = any(each.accounts == options.accounts is not None for each in others)
+            promise = Promise(write_guarantee(options, known), _of_others(options, known), alone, shared)
             self._told = options, streams, promise
         return self._told[2]
 
@@ -304,7 +308,7 @@ class Driver:
     def _publish(self, paid: PaidSlot, promise: Promise) -> Release:
         """Make the release of a paid slot, and let nobody have it before it is stored."""
         store, options = self._store, self.state.setting
-        made = release_slot(self.state, paid, promise.guarantee, alone=promise.alone)
+        made = release_slot(self.state, paid, promise.guarantee, alone=promise.alone, shared=promise.shared)
         self._allocation.observe(made.users, made.bins, made.drift)
         content = made.release.content()
         link = extend(store.head(), make_entry(made.state, paid, content, made.groups), self._signer)

@@ -62,10 +62,20 @@ class StreamState:
         sums = self.accumulation if tree is None else self.accumulation.beside(tree.sums(), tree.variance, tree.nodes)
         return sums.pdf()
 
-    def partial(self, epsilon: Epsilon, share: Fraction) -> bool:
+    def partial(self, epsilon: Epsilon, share: Fraction, slot: int) -> bool:
         """Whether accounts may fall short of the next slot, of which it takes `share` at most: some then pay less."""
-        budget, left = self.setting.budget, self.setting.held.units - self.spent
+        budget, left = self.setting.budget, self.setting.held.units - self._taken(epsilon, slot)
         return isinstance(budget, Ledger) and budget.returning and left * share < epsilon.units
+
+    def _taken(self, epsilon: Epsilon, slot: int) -> int:
+        """The most that this stream can have taken from an account since it was filled, in units.
+
+        Of accounts that are refilled that is told where all slots have cost the same; elsewhere all slots count.
+        """
+        period, first, last = self.setting.period, self.first, self.last
+        if period is None or first is None or last is None or self.spent != (last - first + 1) * epsilon.units:
+            return self.spent
+        return (slot - max(first, slot // period * period)) * epsilon.units
 
     @cached_property
     def most_spent(self) -> int:

@@ -18,6 +18,8 @@ const { address, events } = await page("api.js");
 const { arrow } = await page("movers.js");
 const { numbers: metrics, sum } = await page("curator.js");
 const { standing: stands } = await page("streams.js");
+globalThis.document = { createElement: () => ({}) }; // canvas.js keeps a canvas of its own for hatching
+const { band } = await page("canvas.js");
 
 test("BLAKE2b gives what hashlib gives, at all lengths around its blocks", () => {
   for (const [hex, person, digest] of vectors.blake2b) {
@@ -205,4 +207,15 @@ test("a stream stands as its newest picture does, and worse where somebody shoul
   assert.deepEqual(stands({ info, picture: picture(true, 0) }, now), ["no users beyond noise", false]);
   assert.deepEqual(stands({ info, picture: picture(true) }, now + 60_000), ["overdue", true]);
   assert.deepEqual(stands({ info, picture: picture(true), quiet: 5, silent: true }, now), ["silent: no batch for 5 slots", true]);
+});
+
+test("a band without an upper end goes up to the end of the scale, and one that is not known is not drawn", () => {
+  const heights = [];
+  const pen = new Proxy({ lineTo: (_, y) => heights.push(y) }, { get: (of, name) => of[name] ?? (() => {}), set: () => true });
+  const box = { left: 0, top: 0, width: 100, height: 50 };
+  band({ pen }, box, 10, { value: [4, 4], lower: [3, 3], upper: [5, null] }, "red", { width: 0 });
+  assert.deepEqual(heights, [25, 25, 0, 0, 35, 35, 35, 35]);
+  heights.length = 0;
+  band({ pen }, box, 10, { value: [null, null], lower: [null, null], upper: [null, null] }, "red");
+  assert.deepEqual(heights, []);
 });

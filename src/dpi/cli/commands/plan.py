@@ -11,7 +11,7 @@ from dpi.cli.options import Json
 from dpi.cli.output import document, number, say, table
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
-from dpi.planning import HEADINGS, LONGEST, WALK, Option, Plan
+from dpi.planning import HEADINGS, LONGEST, RULE, WALK, Plan
 from dpi.planning import plan as make_plan
 from dpi.settings.declaration import Setting
 
@@ -44,7 +44,9 @@ def plan(
             raise OptionError(f"`--plot` must end in .svg, .png or .pdf. Got {str(plot)!r}.")
         made.plot().savefig(plot)
     if json:
-        document({**asdict(made), "best": asdict(made.best), "for_ever": made.for_ever})
+        best = None if made.best is None else asdict(made.best)
+        told = {"best": best, "rule": RULE, "advice": made.advice(), "for_ever": made.for_ever}
+        document({**asdict(made), **told})
         return
     _print(made, None if slot is None else Slots(slot).about)
     if plot is not None:
@@ -76,23 +78,7 @@ def _print(made: Plan, width: int | None) -> None:
         f"size{'' if made.population is None else ' for that long'}. A jump is visible at once among newcomers; "
         f"users who return are measured in one of {waits} slots."
     )
-    say("", _advice(made, made.best, width), "", clocked, "", for_ever)
-
-
-def _advice(made: Plan, best: Option, width: int | None) -> str:
-    if best.half_width >= 1:
-        return (
-            "* The noise of one slot is larger than any share. Take longer slots, which have more users, or a larger ε."
-        )
-    text = (
-        f"* For a fixed price of a slot, use --per-slot {best.per_slot:.4g}: a share is known to "
-        f"± {best.half_width:.3g} from one slot alone"
-    )
-    if best.dry_after is not None:
-        return f"{text}, and accounts are empty after {_time(best.dry_after, width)}."
-    if best.slots < made.seen:
-        return f"{text}; users are ignored after {best.slots} of {made.seen} slots."
-    return f"{text}, and accounts last as long as users stay."
+    say("", f"* {made.advice(partial(_time, width=width))}", RULE, "", clocked, "", for_ever)
 
 
 def _time(slots: float, width: int | None) -> str:

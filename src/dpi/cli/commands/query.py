@@ -21,10 +21,12 @@ from dpi.errors import OptionError
 from dpi.reader import Releases, open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
-from dpi.release.queries import UNKNOWN
+from dpi.release.people import FIRST_PAYMENTS
+from dpi.release.queries import UNKNOWN, interval_text
+from dpi.release.release import LEAST
 from dpi.settings.declaration import Flags, Setting
 from dpi.settings.domains import domain_keys
-from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, narrowed
+from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, describe, narrowed
 
 EVENLY = ("range", "spread")
 """Questions whose answers take values as spread evenly within a bin, or at its middle, also for the interval."""
@@ -104,8 +106,8 @@ def query(
                 "stream": stored.name,
                 "question": words,
                 "answers": [
-                    {"slot": r.slot, "start": r.start_text, "level": LEVEL, "rows": [row.plain() for row in rows]}
-                    for r, rows in answers
+                    {**describe(release), "level": LEVEL, "rows": [row.plain() for row in rows]}
+                    for release, rows in answers
                 ],
                 "undefined": [{"slot": release.slot, "why": why} for release, why in found.undefined],
             }
@@ -127,20 +129,36 @@ def _number(stored: Releases, text: str) -> int:
 
 def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
     labelled = any(row.label is not None for _, rows in answers for row in rows)
+    held = words not in FIRST_PAYMENTS  # of these nothing is carried forward
+    aged = held and len(answers) > 1 and any(release.freshness is not None for release, _ in answers)
     rows = [
         [
             row_of.start_text or row_of.slot,
             *([row.label] if labelled else []),
             number(row.value),
-            f"{number(row.lower)} … {number(row.upper)}" if row.known else UNKNOWN,
+            interval_text(number(row.lower), number(row.upper), row.upper) if row.known else UNKNOWN,
+            *([_carried(row_of)] if aged else []),
         ]
         for row_of, found in answers
         for row in found
     ]
     headings = ["slot", *(["value"] if labelled else []), "share" if labelled else words, f"{LEVEL_TEXT} interval"]
-    table(headings, rows, left=2 if labelled else 1)
+    table([*headings, *(["carried forward"] if aged else [])], rows, left=2 if labelled else 1)
     if words.split(" ")[0] in EVENLY:
         say("The interval is of noise alone: where in their bins values lie is not in it.")
+    if held and len(answers) == 1 and answers[0][0].freshness is not None:
+        say(answers[0][0].freshness)
+    payers = [release for release, _ in answers if release.scope is not None]
+    if payers:
+        scope = str(payers[-1].scope)
+        say(scope if len(payers) == len(answers) else f"From slot {payers[0].start_text or payers[0].slot} on: {scope}")
+
+
+def _carried(release: Release) -> str:
+    """Return which part of a picture was not measured in its slot, and how many slots ago it was on average."""
+    part = 1 - release.measured
+    ago = "" if release.age is None else f", {release.age:,.0f} slot{'' if round(release.age) == 1 else 's'} ago"
+    return "–" if part < LEAST else f"{100 * part:.0f} %{ago}"
 
 
 def _watch(

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
+from dpi.budget import Ledger
 from dpi.cli._dry_run import rehearse
 from dpi.cli._outfile import OutFile
 from dpi.cli.options import Config, Json
@@ -157,6 +158,15 @@ def _follow(
                 hand(release)
 
 
+def _lasting(stream: Stream) -> list[str]:
+    """Say for how many slots an account pays, where it runs out."""
+    slots = stream.budget.lasts(stream.epsilon) if isinstance(stream.budget, Ledger) else None
+    if slots is None:
+        return []
+    long = "1 slot" if slots == 1 else f"{slots:,} slots"
+    return [f"An account pays for {long} of its user. Releases after these describe users who can still pay."]
+
+
 def _summarise(stream: Stream, following: int, store: str, out: Path | None, json: bool, *, new: bool) -> None:
     """Say what was released and, of a new stream, what is promised: public facts only, made from releases."""
     stored = Releases(stream.store, stream.name)
@@ -173,6 +183,7 @@ def _summarise(stream: Stream, following: int, store: str, out: Path | None, jso
                 "last_slot": None if newest is None else newest.slot,
                 "last_start": None if newest is None else newest.start_text,
                 "epsilon_spent": 0.0 if newest is None else newest.epsilon_spent,
+                "payers": newest is not None and newest.payers,
                 "budget": repr(stream.budget),
                 "looks_empty": empty,
                 "guarantee": stream.guarantee,
@@ -185,7 +196,9 @@ def _summarise(stream: Stream, following: int, store: str, out: Path | None, jso
         best = ", ".join(f"{label} {share:.3f}" for label, share in newest.top(3))
         say(f"Most frequent in the last one: {best}.")
         say(sentences(newest.epsilon_spent, spent_in(stream.store), len(stream.store.streams())))
-    say(f"Budget: {stream.budget!r}.", *([stream.guarantee] if new else []))
+        if newest.scope is not None:
+            say(newest.scope)
+    say(f"Budget: {stream.budget!r}.", *([*_lasting(stream), stream.guarantee] if new else []))
     if out is not None:
         say(f"Releases: {out}")
     if empty:

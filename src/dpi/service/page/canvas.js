@@ -88,7 +88,8 @@ export function gaps({ pen, ink }, box, measured) {
   pen.globalAlpha = 1;
 }
 
-/** A band between two lines of numbers, then the line itself; hatched and broken where not measured, left out where null. */
+/** A band between two lines of numbers, then the line itself; hatched and broken where not measured, left out where null.
+ *  Where only the upper end is null, the band goes up to the end of the scale. */
 export function band({ pen }, box, end, { value, lower, upper }, colour, { fill = 0.16, width = 1.75, measured = [] } = {}) {
   const n = value.length;
   const x = (i) => box.left + ((i + 0.5) / n) * box.width;
@@ -107,18 +108,19 @@ export function band({ pen }, box, end, { value, lower, upper }, colour, { fill 
     ...list.slice(first, end).map((v, i) => [x(first + i), v]),
     [end < n ? box.left + (end / n) * box.width : x(n - 1), edge(list, end)],
   ];
+  const above = upper?.map((v, i) => (value[i] === null ? null : (v ?? end)));
   const trace = (points) => points.forEach(([at, v]) => pen.lineTo(at, y(v)));
   const stretches = runs(value.map((v, i) => (v === null ? null : (measured[i] ?? true)))).filter((run) => run.measured !== null);
   const hatched = stretches.every((run) => run.measured) ? null : hatching(pen, colour);
   for (const run of lower ? stretches : []) {
     pen.beginPath();
-    trace(along(upper, run));
+    trace(along(above, run));
     trace(along(lower, run).reverse());
     pen.closePath();
     pen.globalAlpha = run.measured ? fill : Math.min(1, 2 * fill);
     pen.fillStyle = run.measured ? colour : hatched;
     pen.fill();
-    if (n === 1) pen.fillRect(x(0) - 3, y(upper[0]), 6, y(lower[0]) - y(upper[0]));
+    if (n === 1) pen.fillRect(x(0) - 3, y(upper[0]), 6, y(lower[0]) - y(above[0]));
     pen.globalAlpha = 1;
   }
   pen.strokeStyle = pen.fillStyle = colour;

@@ -45,9 +45,10 @@ app.draw = () => {
 };
 
 function drawTiles() {
-  const { users } = app.picture;
+  const { users, scope } = app.picture;
+  const ends = users.upper === null ? `at least ${count(Math.max(0, users.lower))}` : `${count(Math.max(0, users.lower))} … ${count(users.upper)}`;
   say($("tile-users"), users.value === null ? "–" : count(Math.max(0, users.value)));
-  say($("tile-users-more"), users.value === null ? "not measured" : `${count(Math.max(0, users.lower))} … ${count(users.upper)} (95 % interval)`);
+  say($("tile-users-more"), users.value === null ? "not measured" : `${ends} (95 % interval)${scope ? `. ${scope}` : ""}`);
   tick();
 }
 

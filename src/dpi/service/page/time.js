@@ -170,7 +170,7 @@ export function drawOverview(app) {
   const to = prepare($("overview"), 130), { pen } = to;
   const box = { left: 54, top: 8, width: to.width - 66, height: 92 };
   overBox = box;
-  const end = 1.05 * Math.max(...overview.users.upper.map((v) => v ?? 0), 1);
+  const end = 1.05 * Math.max(...overview.users.upper.map((v, i) => v ?? overview.users.value[i] ?? 0), 1);
   valueAxis(to, box, ticks(end, 2), end, count);
   band(to, box, end, overview.users, to.accent, { measured: overview.measured });
   timeAxis(to, box, overview.starts, overview.slots);
