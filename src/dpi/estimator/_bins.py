@@ -131,7 +131,7 @@ def _ask_network(
 
 
 def _evidence(xp: Any, score: Array, told: Array, possible: Array) -> tuple[Array, Array, Array]:
-    """Return the logarithm of the odds for a factor of this variance, its mean if there is one, and its variance."""
+    """Return the logarithm of the odds that there is one of this variance, its mean if so, and its variance."""
     mean, variance = possible * score / (1 + possible * told), possible / (1 + possible * told)
     return xp.minimum(0.5 * score * mean - 0.5 * xp.log(1 + possible * told), 40.0), mean, variance
 
