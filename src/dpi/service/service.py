@@ -206,6 +206,14 @@ class Service:
         """Read tokens again."""
         self.tokens.read_again()
 
+    def limit(self, config: Config) -> None:
+        """Take over other limits; what is there already, and would not be let in any more, stays."""
+        self.config = config
+        for places in (self.arriving, self.batches):
+            places.most, places.of_one = config.requests, config.of_one_token
+        followers = count_followers(config.connections)
+        self.followers.most, self.followers.of_one = followers.most, followers.of_one
+
     def leave(self) -> None:
         """Begin to stop: whoever follows releases is let go."""
         self.publication.leave()
