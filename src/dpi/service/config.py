@@ -131,6 +131,11 @@ class Config(StoreSettings):
         return self.tokens.with_name("acts.ndjson") if self.acts is None else self.acts
 
     @property
+    def signing_key(self) -> Path:
+        """Where the private key is that signs the chain: beside the tokens, in a folder that is private and stays."""
+        return self.tokens.with_name("signing.pem") if self.sign is None else self.sign
+
+    @property
     def lease_seconds(self) -> float:
         """The lease in seconds."""
         return duration(self.lease, "lease") / 1e6
