@@ -193,6 +193,7 @@ def test_the_standby_takes_over_with_every_slot(pair, tmp_path) -> None:
     before = stream.store.head()
     pair.running["dpi-postgres"].kill()
     pair.running["dpi-postgres"].wait()
+    stream.store.close()
     shutil.rmtree(pair.folder / "dpi-postgres" / "pgdata")
     pair.run("pg_ctl", "promote", PGDATA=f"{pair.folder}/dpi-standby/pgdata")
     pair.wait("dpi-standby", "SELECT NOT pg_is_in_recovery()")
@@ -202,7 +203,7 @@ def test_the_standby_takes_over_with_every_slot(pair, tmp_path) -> None:
     found = verify(again.store)
     assert found.whole
     assert not [link for link in again.store.links() if link.entry["kind"] == "restored"]
-    again.close()
+    again.store.close()
 
 
 def test_the_database_is_reached_by_tls_alone(pair) -> None:
