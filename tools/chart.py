@@ -55,6 +55,15 @@ def find_image() -> str:
     return f"{name}:{tag}"
 
 
+def make_about() -> str:
+    """Return what Helm lists, with the program's version."""
+    ((version),) = re.findall(r'__version__ = "(.+)"', (DEPLOY.parent / "src/dpi/_version.py").read_text("utf-8"))
+    return (
+        "apiVersion: v2\nname: dpi\ndescription: Statistics of user streams, with a promise for ever.\n"
+        f"type: application\nversion: {version}\nappVersion: {version}\n"
+    )
+
+
 def make_values() -> str:
     """Return what users choose, with the manifests' own as defaults."""
     lines = [
@@ -97,7 +106,8 @@ def make_template(name: str) -> str:
 def make_chart() -> dict[Path, str]:
     """Return all files that are made, by their places."""
     made = {CHART / "templates" / name: make_template(name) for name in CHOSEN}
-    return {CHART / "values.yaml": make_values(), CHART / "templates" / "config.yaml": make_maps(), **made}
+    beside = {CHART / "Chart.yaml": make_about(), CHART / "values.yaml": make_values()}
+    return {**beside, CHART / "templates" / "config.yaml": make_maps(), **made}
 
 
 def main() -> None:

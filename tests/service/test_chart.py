@@ -72,9 +72,7 @@ def test_the_chart_is_made_of_the_manifests() -> None:
     """`make chart` changes nothing."""
     made = runpy.run_path(str(ROOT / "tools" / "chart.py"))["make_chart"]()
     assert {path: path.read_text("utf-8") for path in made} == made
-    assert {*made} == {CHART / "values.yaml", *(CHART / "templates").iterdir()}
-    about = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
-    assert (about["version"], about["appVersion"]) == (dpi.__version__, dpi.__version__)
+    assert {*made} == {CHART / "Chart.yaml", CHART / "values.yaml", *(CHART / "templates").iterdir()}
     assert VALUES["image"] == f"dpi:{dpi.__version__}"
 
 
