@@ -3,16 +3,21 @@
 import json
 import os
 import stat
+import subprocess
 from dataclasses import replace
 
 import pytest
+from tlog_scales.signing import Vkey
 
+from cli_files import ENVIRONMENT, PROGRAM
 from dpi import Stream
+from dpi.certificates.notes import log_key
 from dpi.certificates.signature import Signer, Verifier
 from dpi.errors import StateError
 from dpi.service.service import Service
 from dpi.verification import verify
 from serving import BEGIN, PAGES, running, settings
+from witness_server import Cosigner
 
 
 def signatures(found):
@@ -87,3 +92,32 @@ def test_a_chain_that_began_unsigned_goes_on_so(tmp_path, logged):
     with running(tmp_path, settings()) as found:
         found.set(30)
         assert signatures(found) == [False, False, True, True]
+
+
+def test_an_outside_witness_cosigns_the_chain_of_a_service(tmp_path):
+    """With the key that the service made, while it runs, by one command; a reader of an export sees who cosigned."""
+    origin, words = "example.com/visits", ["--origin", "example.com/visits", "--checkpoint", "c", "--policy", "p"]
+
+    def run(*command):
+        done = subprocess.run(
+            [*PROGRAM, *command, "--json"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    with running(tmp_path) as found:
+        found.set(10)
+        key = Vkey.from_string(log_key(origin, Signer.open(tmp_path / "signing.pem")).text)
+        witness = Cosigner("witness.example/a", logs={origin: key})
+        with witness.serving():
+            line = f"{witness.vkey.serialize()} {witness.address}"
+            told = run("keys", "cosign", "visits.db", "--sign", "signing.pem", *words, "--add", line)
+            assert (told["published"], told["entries"], [*told["cosigned"]]) == (True, 2, ["witness.example/a"])
+            found.set(20)
+            assert run("keys", "cosign", "visits.db", "--sign", "signing.pem", *words)["entries"] == 3
+        assert witness.seen[origin][0] == 3
+        found.set(22)  # what was released is seen by now
+        with found.connect("analyst") as service:
+            service.export(tmp_path / "public.db")
+    seen = run("verify", "public.db", "--public-key", "signing.pub", "--witness", "c", "--policy", "p")
+    assert (seen["signed"], [*seen["checkpoint"]["cosigned"]]) == (True, ["witness.example/a"])
