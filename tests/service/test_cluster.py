@@ -122,8 +122,11 @@ def test_files_that_the_configuration_names_are_mounted() -> None:
     assert len(set(of.values())) == 3
     assert volumes[of["key-file"]]["emptyDir"]["medium"] == "Memory"
     (before,) = pod["spec"]["initContainers"]
-    assert before["command"][:2] == ["install", "--mode=600"]
-    assert before["command"][-1] == given["key-file"]
+    program, mode, target, *secrets = before["command"]
+    assert [program, mode] == ["install", "--mode=600"]
+    kept = {f"{target.partition('=')[2]}/{Path(each).name}" for each in secrets}
+    assert kept == {given["key-file"], given["sign"]}
+    assert {Path(each).parent for each in secrets} == {Path("/secret")}
     assert volumes["secret"]["secret"]["secretName"] == "dpi-ledger"
     assert volumes[of["witness"]]["persistentVolumeClaim"]["claimName"] == "dpi-witness"
     assert (DEPLOY / "Containerfile").read_text().count('"--config", "/etc/dpi/dpi.toml"') == 1
