@@ -23,7 +23,7 @@ AGAIN = "tokens, TLS files and limits are read again; all other options need a r
 
 def until(holds):
     """Wait until something holds."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
