@@ -44,6 +44,10 @@ picture: .venv/dev
 reference: .venv/dev
 	$(BIN)/python tools/options.py
 
+# deploy/helm, when a manifest of deploy/kubernetes has changed.
+chart: .venv/dev
+	$(BIN)/python tools/chart.py
+
 # What a core install holds: deploy/sbom.cdx.json.
 sbom: .venv/release
 	$(BIN)/python tools/sbom.py

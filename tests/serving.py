@@ -156,6 +156,7 @@ def running(
     shown = SetClock(now) if clock is None else clock
     service = Service(config, clock=shown)
     tokens = {role: service.tokens.create(role) for role in ("admin", "curator", "analyst", "auditor")}
+    tokens["another admin"] = service.tokens.create("admin")
     made = make_server(service)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()

@@ -193,3 +193,41 @@ def test_a_new_key_goes_on_from_the_old_ones_checkpoint(cli, visits, witnesses):
     found = cli.json(*COSIGN[:3], "--sign", "new.pem", *COSIGN[5:])
     assert (found["entries"], found["published"]) == (7, True)
     assert cli.json(*VERIFY, "--public-key", "new.pub")["signed"] is True
+
+
+def test_one_command_adds_a_witness_that_cosigns(cli, visits):
+    """The policy appears with its cosignature, a second one joins it, and readers are told of both."""
+    cli("keys", "signing.pem")
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--config", "sign=signing.pem")
+    key = Vkey.from_string(log_key(ORIGIN, Signer.open("signing.pem")).text)
+    first, second = (Cosigner(f"witness.example/{name}", logs={ORIGIN: key}) for name in "ab")
+    with first.serving(), second.serving():
+        for number, each in enumerate((first, second), 1):
+            found = cli.json(*COSIGN, "--add", f"{each.vkey.serialize()} {each.address}")
+            assert (len(found["cosigned"]), found["published"]) == (number, True)
+            assert each.seen[ORIGIN][0] == 7
+            assert len(cli.json(*VERIFY)["checkpoint"]["cosigned"]) == number
+        assert cli.json(*COSIGN)["published"] is True
+    theirs = TheirCheckpoint.from_text(Path("visits.checkpoint").read_text())
+    for known in (key, first.vkey, second.vkey):
+        theirs.verify(known)
+
+
+def test_a_witness_that_does_not_cosign_is_not_added(cli, witnesses):
+    """The policy stays as it was, and the line that the witness needs is said; so for one that is there, or no key."""
+    before, stranger = Path("visits.policy").read_text(), Cosigner("witness.example/c")
+    with stranger.serving():
+        line = f"{stranger.vkey.serialize()} {stranger.address}"
+        said = cli(*COSIGN, "--add", line, code=3)
+        assert "it does not know this origin" in said
+        assert f"needs the line `log {witnesses[0].logs[ORIGIN].serialize()}`" in said
+        assert Path("visits.policy").read_text() == before
+        stranger.logs = witnesses[0].logs
+        assert "visits.checkpoint is published" in cli(*COSIGN, "--add", line)
+        assert "is in the policy already" in cli(*COSIGN, "--add", line, code=2)
+        assert "`--add` needs `--policy`" in cli(*COSIGN[:-2], "--add", line, code=2)
+        for wrong in (stranger.vkey.serialize(), f"{witnesses[0].logs[ORIGIN].serialize()} https://x"):
+            assert "a witness is its key" in cli(*COSIGN, "--add", wrong, code=2)
+        text = Path("visits.policy").read_text()
+        Path("visits.policy").write_text(text.replace("all-witnesses all", "all-witnesses 2"))
+        assert "for some of its witnesses" in cli(*COSIGN, "--add", line, code=2)

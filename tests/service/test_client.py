@@ -64,8 +64,10 @@ def test_an_auditor_verifies_without_believing_the_service(shop, tmp_path):
 
 def test_it_opens_and_changes_streams(tmp_path):
     """With the names of dpi.toml; what is refused is said in words."""
-    with running(tmp_path) as found, found.connect("admin") as service:
+    with running(tmp_path) as found, found.connect("admin") as service, found.connect("another admin") as second:
         more = {"epsilon": 1, "slot": "10s", "begin": BEGIN, "per_slot": "0.1", "separate": True}
+        with pytest.raises(dpi.OptionError, match="waits for another administrator"):
+            second.create("ages", domain=dpi.Bins([0, 18]), **more)
         stream = service.create("ages", domain=dpi.Bins([0, 18]), **more)
         assert len(stream) == 0
         service.change("ages", domain=dpi.Bins([0, 18]), **(more | {"per_slot": "0.2", "change": "2026-01-02T00:00"}))

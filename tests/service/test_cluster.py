@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,15 +18,25 @@ import dpi
 from dpi.cli._parameters import options_of
 from dpi.service._metrics import Metrics
 from dpi.service._routes import ENDPOINTS
-from dpi.service.config import Config, read_streams
+from dpi.service.config import BODY, Config, read_streams
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-FILES = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text("utf-8"))["resources"]
+MANIFESTS = DEPLOY / "kubernetes"
+WHOLE = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text("utf-8"))
+FILES = WHOLE["resources"]
+MAPS = {
+    each["name"]: {name: (MANIFESTS / name).read_text("utf-8") for name in each["files"]}
+    for each in WHOLE["configMapGenerator"]
+}
 OBJECTS: list[dict[str, Any]] = [
-    each for name in FILES for each in yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text("utf-8"))
+    *(each for name in FILES for each in yaml.safe_load_all((MANIFESTS / name).read_text("utf-8"))),
+    *(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+        for name, data in MAPS.items()
+    ),
 ]
 BY_NAME = {(each["kind"], each["metadata"]["name"]): each for each in OBJECTS}
-CONFIG = BY_NAME["ConfigMap", "dpi-config"]["data"]
+CONFIG = MAPS["dpi-config"]
 EXTERNAL = {"up"}
 """A metric that Prometheus makes itself."""
 
@@ -43,9 +55,33 @@ def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_every_file_is_applied() -> None:
     """The list names each, and all objects are in one namespace."""
-    assert {*FILES, "kustomization.yaml"} == {path.name for path in (DEPLOY / "kubernetes").iterdir()}
-    assert {each["metadata"].get("namespace", "dpi") for each in OBJECTS} == {"dpi"}
+    stated = {name for data in MAPS.values() for name in data}
+    assert {*FILES, *stated, "kustomization.yaml"} == {path.name for path in MANIFESTS.iterdir()}
+    assert WHOLE["namespace"] == "dpi"
+    assert not [each for each in OBJECTS if "namespace" in each["metadata"]]
     assert len(BY_NAME) == len(OBJECTS)
+
+
+def test_kustomize_makes_the_same(tmp_path: Path) -> None:
+    """All objects in the namespace, with the one image; a file of the configuration that changes starts pods anew."""
+    if (kubectl := shutil.which("kubectl")) is None:
+        pytest.skip("needs kubectl, which has kustomize: kubernetes.io/docs/tasks/tools")
+
+    def build() -> list[dict[str, Any]]:
+        done = subprocess.run([kubectl, "kustomize", str(tmp_path)], capture_output=True, text=True, check=True)
+        return list(yaml.safe_load_all(done.stdout))
+
+    shutil.copytree(MANIFESTS, tmp_path, dirs_exist_ok=True)
+    found = build()
+    assert len(found) == len(OBJECTS)
+    assert {each["metadata"].get("namespace", "dpi") for each in found} == {"dpi"}
+    assert json.dumps(found).count(f'"image": "dpi:{dpi.__version__}"') == 3
+    with (tmp_path / "dpi.toml").open("a") as file:
+        file.write("# another line\n")
+    changed = [
+        kind for kind, before, after in zip([e["kind"] for e in found], found, build(), strict=True) if before != after
+    ]
+    assert changed == ["ConfigMap", "StatefulSet"]
 
 
 def test_schemas_of_kubernetes() -> None:
@@ -71,7 +107,8 @@ def test_the_configuration_is_one(tmp_path: Path) -> None:
         streams=streams, keys=keys,
     )  # fmt: skip
     assert [*made.streams] == ["visits"]
-    assert re.fullmatch(r"postgresql://\w+@[\w-]+/.*", given["store"])
+    assert re.fullmatch(r"postgresql://\w+@[\w-]+/.*sslmode=verify-full.*", given["store"])
+    assert "from" not in tomllib.loads(CONFIG["dpi.toml"])["streams"]["visits"]  # it begins when it is started
 
 
 def test_files_that_the_configuration_names_are_mounted() -> None:
@@ -85,8 +122,11 @@ def test_files_that_the_configuration_names_are_mounted() -> None:
     assert len(set(of.values())) == 3
     assert volumes[of["key-file"]]["emptyDir"]["medium"] == "Memory"
     (before,) = pod["spec"]["initContainers"]
-    assert before["command"][:2] == ["install", "--mode=600"]
-    assert before["command"][-1] == given["key-file"]
+    program, mode, target, *secrets = before["command"]
+    assert [program, mode] == ["install", "--mode=600"]
+    kept = {f"{target.partition('=')[2]}/{Path(each).name}" for each in secrets}
+    assert kept == {given["key-file"], given["sign"]}
+    assert {Path(each).parent for each in secrets} == {Path("/secret")}
     assert volumes["secret"]["secret"]["secretName"] == "dpi-ledger"
     assert volumes[of["witness"]]["persistentVolumeClaim"]["claimName"] == "dpi-witness"
     assert (DEPLOY / "Containerfile").read_text().count('"--config", "/etc/dpi/dpi.toml"') == 1
@@ -120,8 +160,7 @@ def test_pods_have_no_rights(name: str) -> None:
         assert own["readOnlyRootFilesystem"] is True
         assert own["capabilities"] == {"drop": ["ALL"]}
         assert "memory" in each["resources"]["limits"]
-        if each["image"].startswith("dpi:"):
-            assert each["image"] == f"dpi:{dpi.__version__}"
+        if each["image"] == "dpi":
             assert f"USER {allowed['runAsUser']}\n" in (DEPLOY / "Containerfile").read_text()
 
 
@@ -140,14 +179,32 @@ def test_the_network_lets_in_what_is_named() -> None:
     """Everything is refused first; the database talks to the service and the back-up alone, and asks nobody."""
     policies = {name: each["spec"] for (kind, name), each in BY_NAME.items() if kind == "NetworkPolicy"}
     assert policies.pop("nothing") == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    assert {each["podSelector"]["matchLabels"]["app"] for each in policies.values()} == set(pods())
-    assert all(each["policyTypes"] == ["Ingress", "Egress"] for each in policies.values())
-    (who,) = policies["dpi-postgres"]["ingress"][0]["from"]
-    assert who["podSelector"]["matchExpressions"][0]["values"] == ["dpi", "dpi-backup"]
-    assert "egress" not in policies["dpi-postgres"]
-    assert "ingress" not in policies["dpi-backup"]
+    (who,) = policies["dpi-database"]["ingress"][0]["from"]
+    asking = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["dpi", "dpi-backup", "dpi-standby"]}]}
+    assert who["podSelector"] == policies["dpi-asks"]["podSelector"] == asking
+    assert [name for name, each in policies.items() if "egress" in each] == ["dpi-asks"]
+    assert {name for name, each in policies.items() if "ingress" in each} == {"dpi", "dpi-database"}
     labels = {name: pod["metadata"]["labels"] for name, pod in pods().items()}
-    assert labels == {name: {"app": name} for name in labels}
+    stores = {"dpi-postgres", "dpi-standby"}
+    assert labels == {name: {"app": name} | ({"store": "dpi"} if name in stores else {}) for name in labels}
+    assert set(labels) == {"dpi", "dpi-backup", *stores}
+
+
+def test_a_drain_leaves_one_copy_of_the_database() -> None:
+    """One of the two at a time, and not both on a node, where there are several."""
+    budget = BY_NAME["PodDisruptionBudget", "dpi-database"]["spec"]
+    assert (budget["maxUnavailable"], budget["selector"]["matchLabels"]) == (1, {"store": "dpi"})
+    apart = [pods()[name]["spec"]["affinity"]["podAntiAffinity"] for name in ("dpi-postgres", "dpi-standby")]
+    assert apart[0] == apart[1]
+    assert "kubernetes.io/hostname" in json.dumps(apart)
+
+
+def test_the_ingress_has_tls() -> None:
+    """For the host that it serves, and passes bodies as large as the service takes."""
+    ingress = BY_NAME["Ingress", "dpi"]
+    (tls,), (rule,) = ingress["spec"]["tls"], ingress["spec"]["rules"]
+    assert tls["hosts"] == [rule["host"]]
+    assert ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"] == f"{BODY >> 20}m"
 
 
 def test_the_copy_is_of_the_same_store() -> None:
@@ -157,6 +214,8 @@ def test_the_copy_is_of_the_same_store() -> None:
     assert tomllib.loads(CONFIG["dpi.toml"])["serve"]["store"].startswith(env["STORE"])
     assert 'dpi backup "$STORE" "/backup/visits-' in job["args"][0]
     assert BY_NAME["CronJob", "dpi-backup"]["spec"]["concurrencyPolicy"] == "Forbid"
+    assert tomllib.loads(CONFIG["dpi.toml"])["streams"]["visits"]["slot"] == "1h"
+    assert BY_NAME["CronJob", "dpi-backup"]["spec"]["schedule"] == "5 * * * *"
 
 
 def names_of_metrics() -> dict[str, set[str]]:

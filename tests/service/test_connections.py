@@ -294,7 +294,7 @@ def test_connections_that_come_at_once_each_take_the_place_of_another_one():
     """Of seven, with room for three, the first four are closed, before the loop has noted that any is lost."""
 
     async def come():
-        connection = connections.make_connection_class(3, 60.0, lambda _: None, Arrivals(3))
+        connection = connections.make_connection_class(lambda: 60.0, lambda _: None, Arrivals(3))
         config, state = uvicorn.Config(lambda *_: None), ServerState()
         config.load()
         made = [Silent() for _ in range(7)]

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from dpi.cli._parameters import options_of
 from dpi.service.config import Config, read_alerts, read_streams
+from serving import FIRST, MOMENT, SECOND, running
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 EXTRAS = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -25,6 +27,24 @@ def test_the_configuration_is_one() -> None:
     streams, keys, _ = read_streams(DEPLOY / "dpi.toml")
     made = Config(store=given["store"], tokens=Path(given["tokens"]), host=given["host"], streams=streams, keys=keys)
     assert [*made.streams] == ["visits"]
+
+
+def test_its_stream_begins_now(tmp_path, logged) -> None:
+    """The first start releases nothing of the past; from a moment that is stated it does, and says how much."""
+    stated = read_streams(DEPLOY / "dpi.toml").streams["visits"]
+    first = stated.slots.number(stated.begin)
+    with running(tmp_path, stated, now=stated.slots.closing(first) - SECOND) as found:
+        found.closed()
+        assert found.service.closing.streams["visits"].next_slot == first
+        assert found.service.store.reached("visits") is None
+    assert abs(stated.slots.closing(first) / 1e6 - time.time()) <= 3601
+    assert "begins in the past" not in logged.getvalue()
+    (tmp_path / "past").mkdir()
+    with running(tmp_path / "past", now=MOMENT + 25 * SECOND) as found:
+        found.closed()
+        assert found.service.store.reached("visits")[0] == FIRST + 1
+    (line,) = [json.loads(line) for line in logged.getvalue().splitlines() if "begins in the past" in line]
+    assert (line["stream"], line["slots"]) == ("visits", 2)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")

@@ -150,7 +150,7 @@ def test_an_act_is_on_disk_before_it_is_answered(tmp_path, monkeypatch) -> None:
 
 def test_administrative_acts_are_noted_with_who_did_them(tmp_path) -> None:
     """Opening and changing a stream by HTTP stands in the log with the token's id, for admin and auditor to read."""
-    options = {"domain": ["a", "b"], "epsilon": "1", "slot": "1h", "from": "2026-01-01", "separate": True}
+    options = {"domain": ["a", "b"], "epsilon": "1", "slot": "1h", "from": "2026-01-01", "per-slot": "0.1"}
     with running(tmp_path) as found:
         admin, auditor = found.client("admin"), found.client("auditor")
         assert admin.post("/v1/streams", json={"name": "other", **options}).status_code == 201

@@ -97,7 +97,7 @@ def seen(folder, with_eve, monkeypatch):
     """All that an analyst reaches of a stream with, or without, one user who does whatever they can, and when."""
     folder.mkdir()
     moments, views = [], []
-    with running(folder, settings(per_slot="0.4"), delay="2s") as found:
+    with running(folder, settings(per_slot="0.4"), delay="2s", sign=folder.with_name("signing.pem")) as found:
         if with_eve:
             slow_down(found.service, monkeypatch)
         for slot in range(SLOTS):

@@ -21,6 +21,9 @@ from typing import Self
 from dpi.certificates.notes import COSIGNED, SIGNED, Checkpoint, NoteKey
 from dpi.errors import OptionError
 
+ALL = "all-witnesses"
+"""The group of a policy to which witnesses were added."""
+
 
 @dataclass(frozen=True)
 class Cosigner:
@@ -28,6 +31,14 @@ class Cosigner:
 
     key: NoteKey
     address: str | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the witness of what its operator gives: its key and its address, with a space between them."""
+        key, *address = text.split()
+        if len(address) != 1 or (found := NoteKey.from_text(key)).kind != COSIGNED:
+            raise OptionError("a witness is its key (of type 4) and its https address, as in `NAME+ID+KEY https://…`.")
+        return cls(found, *address)
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,32 @@ class Policy:
             return name in cosigned
         least, members = self.groups[name]
         return sum(self._has(member, cosigned) for member in members) >= least
+
+
+def with_witness(text: str, log: NoteKey, witness: Cosigner) -> str:
+    """Return the text of a policy with a log's key and one more witness, and with a quorum of all witnesses.
+
+    Raises `OptionError` if the policy asks for something else than all of them: that is for its author to change.
+    """
+    known = Policy.from_text(text) if text.strip() else Policy((), {}, {}, "none")
+    everybody = dict.fromkeys(known.witnesses, 0)
+    if known.witnesses and (
+        any(known.reached({n: 0 for n in everybody if n != name}) for name in everybody) or not known.reached(everybody)
+    ):
+        raise OptionError(
+            "the policy asks for some of its witnesses and not for all: write the lines of a further one by hand."
+        )
+    if witness.key.name in known.witnesses:
+        raise OptionError(f"the witness {witness.key.name} is in the policy already.")
+    lines = [line for line in text.splitlines() if line.split()[:1] not in (["group"], ["quorum"])]
+    if log not in known.logs:
+        lines.append(f"log {log.text}")
+    name = witness.key.name
+    lines.append(f"witness {name} {witness.key.text} {witness.address}")
+    lines += [f"group {ALL} all {' '.join([*everybody, name])}", f"quorum {ALL}"]
+    made = "\n".join(lines) + "\n"
+    Policy.from_text(made)  # refuses a key that is there under another name
+    return made
 
 
 def _key(text: str, kind: int, line: int) -> NoteKey:

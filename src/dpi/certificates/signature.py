@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpi.errors import OptionError
-from dpi.files import create_secret, read_secret
+from dpi.files import create_secret, read_secret, write_file
 
 if TYPE_CHECKING:
     import os
@@ -69,6 +69,19 @@ class Signer:
     def verifier(self) -> Verifier:
         """What others need to check the signatures."""
         return Verifier(self.key.public_key(), self.older)
+
+
+def create_pair(private: Path, older: tuple[Ed25519PublicKey, ...] = ()) -> Verifier:
+    """Make a private key in a file of its owner's alone, and beside it the file of public keys; replace neither."""
+    public = private.with_suffix(".pub")
+    for path in (private, public):
+        if not path.absolute().parent.is_dir():
+            raise OptionError(f"{path} must lie in a folder that exists.")
+        if path.exists():
+            raise OptionError(f"{path} exists already; it is not replaced.")
+    made = Verifier(Signer.open(private).verifier.key, older)
+    write_file(public, made.pem().encode(), mode=0o644)
+    return made
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from importlib import resources
 
@@ -76,7 +76,7 @@ def make_application(service: Service) -> Outside:
         lifespan=life,
     )
     secure = service.config.certificate is not None or service.config.behind_proxy
-    return Outside(app, HEADERS | (TLS if secure else {}), service.config.patience)
+    return Outside(app, HEADERS | (TLS if secure else {}), lambda: service.config.patience)
 
 
 def _make_route(service: Service, endpoint: Endpoint) -> Route:
@@ -154,7 +154,7 @@ def _cut(message: Message) -> Iterator[Message]:
 class Outside:
     """Gives every answer its headers, and leaves a client that does not take it in time, with all it holds."""
 
-    def __init__(self, app: Starlette, headers: dict[str, str], patience: float) -> None:
+    def __init__(self, app: Starlette, headers: dict[str, str], patience: Callable[[], float]) -> None:
         self._app, self._patience = app, patience
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
@@ -173,7 +173,7 @@ class Outside:
                 said = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [*message["headers"], *(each for each in self._headers if each[0] not in said)]
             for part in _cut(message):
-                async with asyncio.timeout(self._patience):  # whoever does not read is left
+                async with asyncio.timeout(self._patience()):  # whoever does not read is left
                     await send(part)
 
         with ExitStack() as scope.setdefault("state", {})["held"]:

@@ -33,13 +33,13 @@ class Arrivals:
     """Where connections are accepted; those that are not yet made are counted here."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._fresh: dict[int, Accepted] = {}
 
     def begin(self, connection: Accepted) -> None:
         """Note a connection that was accepted; the oldest one ends if too many have not come further."""
         self._fresh[connection.fileno()] = connection
-        if len(self._fresh) > self._most:
+        if len(self._fresh) > self.most:
             with suppress(OSError):
                 self._fresh.pop(next(iter(self._fresh))).shutdown(socket.SHUT_RDWR)
 

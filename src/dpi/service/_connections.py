@@ -48,12 +48,12 @@ def settle(scope: Scope) -> None:
 
 
 def make_connection_class(
-    most: int, seconds: float, arrive: Callable[[int | None], Receipt | None], arrivals: Arrivals
+    seconds: Callable[[], float], arrive: Callable[[int | None], Receipt | None], arrivals: Arrivals
 ) -> type[HttpToolsProtocol]:
-    """Return the class of a server's connections: at most so many, each with so many seconds to say what it wants.
+    """Return the class of a server's connections, each with so many seconds to say what it wants.
 
     A request that may hold a batch gets a receipt by `arrive` when its head is there; its connection, of `arrivals`,
-    has the moment.
+    has the moment. There are as many connections as these allow.
     """
     waiting: dict[HttpToolsProtocol, None] = {}  # those that have not said what they want, the longest first
 
@@ -70,7 +70,7 @@ def make_connection_class(
             super().connection_made(transport)
             made = transport.get_extra_info("socket")
             self._accepted = None if made is None else arrivals.take(made.fileno())
-            if len(self.connections) > most:
+            if len(self.connections) > arrivals.most:
                 if waiting:
                     oldest = next(iter(waiting))
                     del waiting[oldest]  # it is lost a little later: the next one that comes needs another's room
@@ -142,7 +142,7 @@ def make_connection_class(
         def _wait(self) -> None:
             self._go_on()
             waiting[self] = None
-            self._late = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+            self._late = self.loop.call_later(seconds(), self.timeout_keep_alive_handler)
 
         def timeout_keep_alive_handler(self) -> None:
             """Close the connection; an answer that was not read is not waited for."""

@@ -94,6 +94,12 @@ class Replica:
         if self._service is not None:
             self._service.read_again()
 
+    def limit(self, config: Config) -> None:
+        """Take over other limits, also for terms to come."""
+        self.config = config
+        if self._service is not None:
+            self._service.limit(config)
+
     def leave(self) -> None:
         """Begin to stop: whoever follows releases is let go."""
         if self._service is not None:

@@ -69,7 +69,7 @@ class Arriving:
     """Bodies that are coming, so many at a time and so many of one token. Lives in one event loop."""
 
     def __init__(self, most: int, of_one: int) -> None:
-        self._most, self._of_one = most, of_one
+        self.most, self.of_one = most, of_one
         self._held: dict[str, dict[asyncio.Timeout, None]] = {}  # of each token, the longest first
 
     @property
@@ -81,9 +81,9 @@ class Arriving:
     async def take(self, token: str) -> AsyncIterator[Callable[[], None]]:
         """Hold a place; raise when another body needs it. Gives what is called when some of the body has come."""
         mine = self._held.setdefault(token, {})
-        if len(mine) >= self._of_one:
+        if len(mine) >= self.of_one:
             self._leave(mine)
-        elif self.number >= self._most:
+        elif self.number >= self.most:
             self._leave(max(self._held.values(), key=len))
         try:
             async with asyncio.timeout(None) as leave:

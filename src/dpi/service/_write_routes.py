@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from dpi.certificates.chain import Entry
 from dpi.errors import OptionError
+from dpi.service._approvals import Unapproved
 from dpi.service._batch_reader import ARROW, KINDS, LINES, NAMES, UNITS
 from dpi.service._batch_writer import STOPPED
 from dpi.service._connections import ENDED, PIPELINED, RECEIPT
@@ -41,7 +42,7 @@ _OPTIONS: dict[str, Schema] = {
 NEW_STREAM: Schema = {
     "type": "object",
     "properties": _OPTIONS,
-    "required": ["name", "domain", "epsilon", "slot", "from"],
+    "required": ["name", "domain", "epsilon", "slot"],
     "additionalProperties": False,
 }
 CHANGED_STREAM: Schema = {
@@ -158,14 +159,24 @@ def get_producer(call: Call) -> Schema:
 
 @route("POST /v1/streams", ADMIN, body={JSON: NEW_STREAM}, status=201, answer=NAMED)
 async def post_stream(call: Call) -> Response:
-    """Open a stream."""
-    table = _read_table(await call.document())
+    """Open a stream. It begins with the slot that is running, or `from` another one.
+
+    One with an ε of its own, in a store that has streams, is refused (403) until another administrator has sent the
+    same request: the first one is noted as a proposal, which holds for a week.
+    """
+    request = _read_table(await call.document())
+    table, service, by = dict(request), call.service, str(call.request.state.by)
     name = table.pop("name", None)
     if not isinstance(name, str):
         raise Problem(422, "`name` must be a text.")
-    settings = read_stream(name, table, keys=call.service.config.keys)
-    await asyncio.wrap_future(call.service.declare(settings))
-    await _note(call, "stream opened", name)
+    settings = read_stream(name, table, keys=service.config.keys)
+    proposed = await run_in_threadpool(service.approvals.find, request, by)
+    try:
+        await asyncio.wrap_future(service.declare(settings, approved=proposed is not None))
+    except Unapproved:
+        await run_in_threadpool(service.approvals.propose, name, request, by)
+        raise
+    await _note(call, "stream opened", name, {} if proposed is None else {"proposed": proposed})
     return document({"name": name}, 201, {"location": f"/v1/streams/{name}"})
 
 
@@ -178,7 +189,6 @@ async def put_stream(call: Call) -> Response:
         raise Problem(422, "`change` must be true, or the time at which a slot begins; a stream keeps its name.")
     if change == "next":
         raise Problem(422, "`change` must be true, or the time at which a slot begins: events of open slots are here.")
-    table.setdefault("from", "1970-01-01")  # it has begun
     settings = read_stream(name, table, keys=call.service.config.keys)
     await asyncio.wrap_future(call.service.declare(settings, change=change))
     await _note(call, "stream changed", name)
@@ -195,9 +205,9 @@ async def delete_stream(call: Call) -> Response:
     return document({"name": name})
 
 
-async def _note(call: Call, act: str, name: str) -> None:
+async def _note(call: Call, act: str, name: str, more: Entry | None = None) -> None:
     """Note what an administrator did; the options themselves stand in the chain."""
-    about: Entry = {"stream": name, "entry": call.service.publication.entry}
+    about: Entry = {"stream": name, "entry": call.service.publication.entry, **(more or {})}
     await run_in_threadpool(call.service.acts.note, act, by=str(call.request.state.by), about=about)
 
 

@@ -24,8 +24,8 @@ from dpi.errors import StateError, StoreError
 
 KINDS = frozenset(
     {
-        "token created", "token revoked", "stream opened", "stream changed", "stream stopped", "term begun",
-        "term lost",
+        "token created", "token revoked", "stream proposed", "stream opened", "stream changed", "stream stopped",
+        "term begun", "term lost",
     }
 )  # fmt: skip
 """All that is noted."""

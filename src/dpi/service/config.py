@@ -18,7 +18,8 @@ from dpi.errors import OptionError, StateError, meant
 from dpi.events.slots import Slots, duration
 from dpi.service._oidc import LOOPBACK, Issuer, is_url
 from dpi.service._receipts import SILENT
-from dpi.settings.declaration import STORE, Setting, read_toml
+from dpi.settings.declaration import STORE, Setting, find_settings, read_toml
+from dpi.settings.rules import read_size
 from dpi.settings.streams import StoreSettings, StreamSettings, read_stream_file
 from dpi.sources import FollowedEvents, broker
 
@@ -27,6 +28,10 @@ SHORTEST_SLOT = 1_000_000
 """Microseconds. Closing an empty slot takes 9 ms of computing, and one thread closes those of all streams: a stream
 of such slots takes a hundredth of it. A shorter slot would be seen no sooner, for a release waits for its delay."""
 NETWORK, LIMITS = "Network", "Limits"  # headings of the command's help
+BODY = 16 << 20
+"""Bytes of one request at most, as sent and as unpacked, unless something else is said."""
+LIVE = ("requests", "of_one_token", "patience", "connections", "body")
+"""Limits that a running service takes over when its configuration is read again."""
 
 
 class WebhookAddress(NamedTuple):
@@ -84,7 +89,7 @@ class Config(StoreSettings):
         int | None, Setting("SLOTS", "Measurements to keep, as dpi ledger compact; all unless given.", STORE)
     ] = None
     """Up to 100 more are kept of each stream."""
-    body: int = 16 << 20  # bytes of one request at most, as sent and as unpacked
+    body: int = BODY
     oidc: Issuer | None = None  # an issuer whose tokens open something as well
     alerts: AlertConfig | None = None  # who is told of what by hooks; None tells nobody
     streams: dict[str, StreamSettings] = field(default_factory=dict)
@@ -126,6 +131,11 @@ class Config(StoreSettings):
         return self.tokens.with_name("acts.ndjson") if self.acts is None else self.acts
 
     @property
+    def signing_key(self) -> Path:
+        """Where the private key is that signs the chain: beside the tokens, in a folder that is private and stays."""
+        return self.tokens.with_name("signing.pem") if self.sign is None else self.sign
+
+    @property
     def lease_seconds(self) -> float:
         """The lease in seconds."""
         return duration(self.lease, "lease") / 1e6
@@ -149,6 +159,21 @@ def read_secret(path: Path) -> bytes:
         raise OptionError(f"the secret {path} cannot be read: {error.strerror}.") from None
     if not found:
         raise StateError(f"the secret {path} is empty.")
+    return found
+
+
+def read_limits(path: Path) -> dict[str, object]:
+    """Return the limits that [serve] of a `dpi.toml` states, or their defaults."""
+    table, known = read_toml(path).get("serve", {}), find_settings(Config)
+    if not isinstance(table, dict):
+        raise OptionError(f"`serve` in {path} must be a table: [serve].")
+    found: dict[str, object] = {}
+    for name in LIVE:
+        written = name.replace("_", "-")
+        if name == "body":
+            found[name] = read_size(str(table.get(name, BODY)), name)
+        else:
+            found[name] = known[written].read(table[written]) if written in table else known[written].default
     return found
 
 

@@ -28,8 +28,8 @@ from dpi.files import OWNER
 NAME = "dpi.service"
 FIELDS = frozenset(
     {
-        "attempt", "delay", "entry", "error", "host", "kind", "late", "lease", "method", "place", "port", "reason",
-        "role", "route", "seconds", "slot", "status", "stream", "term",
+        "attempt", "delay", "entry", "error", "fingerprint", "host", "kind", "late", "lease", "limits", "method",
+        "place", "port", "reason", "role", "route", "seconds", "slot", "slots", "status", "stream", "term",
     }
 )  # fmt: skip
 """All fields that a line can have besides `at`, `level` and `event`."""

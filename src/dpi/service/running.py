@@ -1,7 +1,7 @@
 """Running a service in this process, until it is told to stop.
 
-`SIGTERM` and `SIGINT` end it. `SIGHUP` has tokens and TLS files read again, and nothing else: limits are in use by
-connections and bodies that are open, and the options of streams change by HTTP.
+`SIGTERM` and `SIGINT` end it. `SIGHUP` has tokens, TLS files and limits read again, and nothing else: the options of
+streams change by HTTP, and all others are what the process was made of.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 
 import uvicorn
 
-from dpi.errors import OptionError, StateError
+from dpi.errors import AboutOptions, OptionError
 from dpi.service import logs
 from dpi.service._app import make_application
 from dpi.service._arrivals import Arrivals
 from dpi.service._connections import HEADERS, IDLE, make_connection_class
 from dpi.service._leader import Replica
-from dpi.service.config import Config
+from dpi.service.config import LIVE, Config
 from dpi.service.service import Service
 
 
@@ -32,12 +33,17 @@ class Server(uvicorn.Server):
     """Serves until a signal comes; then what was received is kept, and readers who follow are let go."""
 
     def __init__(
-        self, config: uvicorn.Config, arrivals: Arrivals, service: Service | Replica, listening: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        arrivals: Arrivals,
+        service: Service | Replica,
+        listening: Callable[[], None],
+        limits: Limits | None,
     ) -> None:
         super().__init__(config)
-        self._arrivals, self._service, self._listening = arrivals, service, listening
+        self._arrivals, self._service, self._listening, self._limits = arrivals, service, listening, limits
         self._reason: str | None = None  # why it stops
-        self._must_read = False
+        self._asked = self._done = 0  # how often files were to be read, and were
 
     def stop(self, reason: str) -> None:
         """Begin to stop, for a reason that is logged."""
@@ -45,8 +51,8 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     def read_again(self) -> None:
-        """Have tokens and TLS files read again, by the thread that moves bytes: a signal comes at any moment."""
-        self._must_read = True
+        """Have files read again, by the thread that moves bytes: a signal comes at any moment."""
+        self._asked += 1
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, before anything else is begun; say in an error why that cannot be."""
@@ -64,23 +70,22 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Do what a signal has asked for; return whether that is to stop."""
-        if self._must_read:
-            self._must_read = False
+        if (asked := self._asked) != self._done:
             self._read_files()
+            self._done = asked
         return await super().on_tick(counter)
 
     def _read_files(self) -> None:
-        """Read tokens and TLS files again; of a file that is refused the log has the error."""
-        logs.tell(
-            "tokens and TLS files are read again; all other options, limits among them, need a restart", reason="SIGHUP"
-        )
+        """Read tokens, TLS files and limits again; of a file that is refused the log has the error."""
+        logs.tell("tokens, TLS files and limits are read again; all other options need a restart", reason="SIGHUP")
         for read, refused in (
             (self._service.read_again, "tokens cannot be read, and open nothing"),
             (self._read_certificate, "TLS files cannot be read, and the certificate stays"),
+            (self._read_limits, "limits cannot be taken, and stay"),
         ):
             try:
                 read()
-            except (OSError, StateError) as error:
+            except (OSError, AboutOptions) as error:
                 logs.failed(refused, error)
 
     def _read_certificate(self) -> None:
@@ -90,6 +95,19 @@ class Server(uvicorn.Server):
         # First where nobody looks: of two files that do not fit each other the first would be in use already.
         for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.config.ssl):
             context.load_cert_chain(self.config.ssl_certfile, self.config.ssl_keyfile, lambda: "")  # and ask nobody
+
+    def _read_limits(self) -> None:
+        """Have what begins from now on meet the limits that the configuration states."""
+        if self._limits is None:
+            return
+        before = self._service.config
+        config = replace(before, **self._limits())  # type: ignore[arg-type] # read by their kinds
+        _take_files(config)
+        self._arrivals.most = config.connections
+        self._service.limit(config)
+        changed = {name: getattr(config, name) for name in LIVE if getattr(config, name) != getattr(before, name)}
+        if changed:
+            logs.tell("limits have changed", limits=changed)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop."""
@@ -113,12 +131,17 @@ FILES = 256
 """Open files beside connections, those in a handshake, and spooled bodies: the store, exports, pipes."""
 
 
-def _take_files(most: int) -> None:
-    """Have the system allow so many open files; refuse to begin if it does not."""
+Limits = Callable[[], Mapping[str, object]]
+"""Reads the limits that a configuration states now."""
+
+
+def _take_files(config: Config) -> None:
+    """Have the system allow as many open files as its limits need; refuse them if it does not."""
     if sys.platform == "win32":  # which has no such limit
         return
     import resource
 
+    most = 2 * config.connections + min(2 * config.requests, config.connections) + FILES
     now, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY != now < most:
         if resource.RLIM_INFINITY != highest < most:
@@ -129,20 +152,22 @@ def _take_files(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, highest))
 
 
-def make_server(service: Service | Replica, listening: Callable[[], None] = lambda: None) -> Server:
+def make_server(
+    service: Service | Replica, listening: Callable[[], None] = lambda: None, limits: Limits | None = None
+) -> Server:
     """Return a server of a service, or of a replica; `run` serves until a signal comes.
 
-    `listening` is called once connections are accepted.
+    `listening` is called once connections are accepted. `limits` reads them again, where there is something to read.
     """
     gc.set_threshold(COLLECTED, *gc.get_threshold()[1:])
     config = service.config
     arrivals = Arrivals(config.connections)
-    _take_files(2 * config.connections + min(2 * config.requests, config.connections) + FILES)
+    _take_files(config)
     settings = uvicorn.Config(
         service if isinstance(service, Replica) else make_application(service),
         host=config.host,
         port=config.port,
-        http=make_connection_class(config.connections, min(HEADERS, config.patience), service.arrive, arrivals),
+        http=make_connection_class(lambda: min(HEADERS, service.config.patience), service.arrive, arrivals),
         ws="none",
         loop="asyncio",  # which accepts all connections that wait at once; uvloop takes one, then what others have sent
         timeout_keep_alive=IDLE,
@@ -154,13 +179,13 @@ def make_server(service: Service | Replica, listening: Callable[[], None] = lamb
         ssl_keyfile=config.private_key,
         timeout_graceful_shutdown=30,
     )
-    return Server(settings, arrivals, service, listening)
+    return Server(settings, arrivals, service, listening, limits)
 
 
-def serve(config: Config, listening: Callable[[], None] = lambda: None) -> None:
+def serve(config: Config, listening: Callable[[], None] = lambda: None, limits: Limits | None = None) -> None:
     """Serve until a signal comes; raises what keeps this process from ever leading."""
     replica = Replica(config)
-    running = make_server(replica, listening)
+    running = make_server(replica, listening, limits)
     replica.on_failure = partial(running.stop, "it cannot lead")
     # Before the server listens, and what it sends itself once more after it has heeded a signal.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -14,12 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
-from dpi.certificates.declared import declared
-from dpi.certificates.signature import Signer
+from dpi.certificates.declared import DeclaredOptions, declared, pool_of
+from dpi.certificates.signature import Signer, create_pair
 from dpi.domain.overlap import by_slot
+from dpi.errors import OptionError, StateError
 from dpi.events.slots import FOR_EVER, Window
 from dpi.service import logs
 from dpi.service._admissions import Admissions
+from dpi.service._approvals import Approvals, Unapproved, adds_loss
 from dpi.service._batch_writer import BatchWriter
 from dpi.service._body import Body, Room
 from dpi.service._closing import Closing
@@ -40,7 +42,7 @@ from dpi.service.operations import Overview
 from dpi.service.tokens import Tokens
 from dpi.settings.streams import StreamSettings
 from dpi.sources import Admission, Events, Understood
-from dpi.store import open_store, store_exists
+from dpi.store import Store, open_store, store_exists
 from dpi.store.base import Arrival
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
@@ -82,16 +84,32 @@ class Kept(NamedTuple):
     understood: Understood
 
 
-def open_signer(config: Config) -> Signer | None:
-    """Return what signs the chain, if anything does; a key that is not there is made."""
-    return None if config.sign is None else Signer.open(config.sign)
+def open_signer(config: Config, store: Store) -> Signer | None:
+    """Return what signs the chain. A new chain is signed, and its key is made if there is none.
+
+    A chain that began without signatures goes on so, unless a key is named: readers who check all of it would find the
+    first entries not signed. One that is signed goes on with its key or not at all.
+    """
+    last = store.head().sequence
+    signed = any(store.link(number).signature is not None for number in {0, last}) if last >= 0 else None
+    if signed is False and config.sign is None:
+        logs.tell("the chain is not signed, as it began: name a key in `sign` to sign from here on", logging.WARNING)
+        return None
+    if not config.signing_key.exists():
+        if signed:
+            raise StateError(
+                f"the chain is signed, and its key {config.signing_key} is not there: put it back or name it in `sign`."
+            )
+        made = create_pair(config.signing_key)
+        logs.tell("a signing key was made: copy it to where secrets are kept", fingerprint=made.fingerprint)
+    return Signer.open(config.signing_key)
 
 
 def open_service_store(config: Config) -> SQLStore:
     """Open the store of a service, for the one process that writes to it."""
     witness: Path | Literal[False] | None = False if config.no_witness else config.witness
     new = config.new and not store_exists(config.place)  # a process may open it again
-    return open_store(config.place, key_file=config.key_file, witness=witness, new=new, signer=open_signer(config))
+    return open_store(config.place, key_file=config.key_file, witness=witness, new=new)
 
 
 CHECKERS = 4
@@ -103,11 +121,12 @@ class Service:
 
     def __init__(self, config: Config, *, store: SQLStore | None = None, clock: Clock = system_clock) -> None:
         self.config, self.clock = config, clock
-        self._signer = open_signer(config)
-        self.verifier = None if self._signer is None else self._signer.verifier
         self.store = open_service_store(config) if store is None else store
         try:
+            self._signer = open_signer(config, self.store)
+            self.verifier = None if self._signer is None else self._signer.verifier
             self.tokens, self.acts, self.metrics = Tokens(config.tokens), AuditLog(config.acts_file), Metrics()
+            self.approvals = Approvals(self.acts, self.tokens)
             self.issued = None if config.oidc is None else IssuedTokens(config.oidc)
             self.checkers = ThreadPoolExecutor(CHECKERS, "dpi tokens")
             self.room = Room()
@@ -144,6 +163,8 @@ class Service:
             if name in ended:
                 logs.tell("a stream of the configuration was stopped", logging.WARNING, stream=name)
             else:
+                if name not in known:
+                    self._check_new(settings, known)
                 self._take(settings.open(self.store, change=True, signer=self._signer))
         for name, options in declared(self.store.streams()).items():
             # Discovery needs the texts of events, and a store keeps none: it is no stream that is served.
@@ -155,6 +176,26 @@ class Service:
                 admission, note = partial(self.admissions.use, name), partial(self.silence.note, name)
                 self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock, note)
         self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
+
+    def _check_new(self, settings: StreamSettings, known: Mapping[str, DeclaredOptions]) -> None:
+        """Refuse a new stream of the configuration that raises what users of a store can lose which has released.
+
+        Log how many of its slots are over already: all of them are released first.
+        """
+        begun = any(self.store.reached(name) is not None for name in known)
+        if begun and self._adds_loss(settings, known):
+            raise OptionError(
+                f"[streams.{settings.name}] has an ε of its own, which would add to what users can lose by the streams "
+                "that are there. Have two administrators open it by HTTP first: docs/howto-officer.md says how."
+            )
+        past = settings.slots.first_open(self.clock()) - settings.slots.number(settings.begin)
+        if past > 0:
+            told = "a stream begins in the past: slots that are over are released first"
+            logs.tell(told, logging.WARNING, stream=settings.name, slots=past)
+
+    def _adds_loss(self, settings: StreamSettings, known: Mapping[str, DeclaredOptions]) -> bool:
+        options = settings.make_options(self.store.key)
+        return adds_loss(pool_of(options.name, options.ledger), known)
 
     def _take_up(self, made: Mapping[str, int]) -> None:
         """Have releases that were not yet to be seen when the program ended wait for their moment.
@@ -206,6 +247,14 @@ class Service:
         """Read tokens again."""
         self.tokens.read_again()
 
+    def limit(self, config: Config) -> None:
+        """Take over other limits; what is there already, and would not be let in any more, stays."""
+        self.config = config
+        for places in (self.arriving, self.batches):
+            places.most, places.of_one = config.requests, config.of_one_token
+        followers = count_followers(config.connections)
+        self.followers.most, self.followers.of_one = followers.most, followers.of_one
+
     def leave(self) -> None:
         """Begin to stop: whoever follows releases is let go."""
         self.publication.leave()
@@ -225,12 +274,15 @@ class Service:
 
     # Streams.
 
-    def declare(self, settings: StreamSettings, *, change: Change = False) -> Future[None]:
-        """Open a stream or, with `change`, go on with other options from a slot on that has not begun."""
-        check_served(settings.name, settings.slots)
-        return self.closing.call(partial(self._declare, settings, change))
+    def declare(self, settings: StreamSettings, *, change: Change = False, approved: bool = False) -> Future[None]:
+        """Open a stream or, with `change`, go on with other options from a slot on that has not begun.
 
-    def _declare(self, settings: StreamSettings, change: Change) -> None:
+        One that raises what users can lose is opened only if it is `approved`, by a second administrator.
+        """
+        check_served(settings.name, settings.slots)
+        return self.closing.call(partial(self._declare, settings, change, approved))
+
+    def _declare(self, settings: StreamSettings, change: Change, approved: bool) -> None:
         there = settings.name in self.closing.streams
         if there and not change:
             raise Problem(409, "there is a stream of this name already.")
@@ -238,6 +290,8 @@ class Service:
             raise Problem(404, "there is no such stream.")
         if not there:
             self._check_begin(settings)
+            if not approved and self._adds_loss(settings, declared(self.store.streams())):
+                raise Unapproved
         with self.admissions.replace(settings.name):
             self._take(settings.open(self.store, change=change, signer=self._signer))
         self.publication.declared(self.store.head().sequence)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -219,8 +220,15 @@ def _settings(name: str, values: Table, domain: Domain) -> StreamSettings:
     if isinstance(domain, Discovered):
         raise OptionError("values are discovered in files and tables (`dpi run`), not in what a service is sent.")
     given = read_table(KEYS, values)
-    for key in ("epsilon", "slot", "from"):
+    for key in ("epsilon", "slot"):
         if key not in given:
             raise OptionError(f"`{key}` must be said of a stream.")
     fields = {KEYS[key].field: value for key, value in given.items()}
-    return StreamSettings(name=name, domain=domain, **fields)  # type: ignore[arg-type] # read by their kinds
+    fields.setdefault("begin", "")
+    found = StreamSettings(name=name, domain=domain, **fields)  # type: ignore[arg-type] # read by their kinds
+    return found if "from" in given else replace(found, begin=_now(found.slots))
+
+
+def _now(slots: Slots) -> str:
+    """Return when the slot begins that is running: a public time, with which a stream begins unless another is said."""
+    return slots.start(slots.at(slots.instant(datetime.now(UTC)))).isoformat()

@@ -12,8 +12,8 @@ import typer
 
 from dpi.certificates.cosigning import ask, check_goes_on
 from dpi.certificates.notes import Checkpoint, log_key, log_keys
-from dpi.certificates.policy import Policy
-from dpi.certificates.signature import Signer, Verifier
+from dpi.certificates.policy import Cosigner, Policy, with_witness
+from dpi.certificates.signature import Signer, Verifier, create_pair
 from dpi.certificates.tree import leaf_hash, root_hash
 from dpi.cli._errors import FOUND
 from dpi.cli.options import Json, KeyFile, StoreArgument, WitnessFile
@@ -45,15 +45,8 @@ def keys(
       dpi run … --config sign=signing.pem
       dpi verify visits.db --public-key signing.pub
     """
-    before = () if after is None else Verifier.open(after).keys
+    verifier = create_pair(private, () if after is None else Verifier.open(after).keys)
     public = private.with_suffix(".pub")
-    for path in (private, public):
-        if not path.absolute().parent.is_dir():
-            raise OptionError(f"{path} must lie in a folder that exists.")
-        if path.exists():
-            raise OptionError(f"{path} exists already; it is not replaced.")
-    verifier = Verifier(Signer.open(private).verifier.key, before)
-    public.write_text(verifier.pem())
     answer(
         json,
         {"private": str(private), "public": str(public), "fingerprint": verifier.fingerprint},
@@ -69,6 +62,9 @@ def cosign(
     origin: Annotated[str, Setting("NAME", "Public name of the chain, such as example.com/visits.")],
     checkpoint: Annotated[Path, Setting("FILE", "File of the cosigned head; an existing one is continued.")],
     policy: Annotated[Path | None, Setting("FILE", "File that names the witnesses, and how many must cosign.")] = None,
+    add: Annotated[
+        str | None, Setting("WITNESS", "Add a witness to the policy: its key and its address, once it has cosigned.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Sign the head of a store's chain and have witnesses cosign it. The exit code is 1 if too few do.
@@ -76,10 +72,11 @@ def cosign(
     Each witness remembers the longest chain of this name, and cosigns only what goes on from it. So readers who know
     the witnesses' keys find out if entries were cut off, or if others were shown another chain: `dpi verify STORE
     --witness visits.checkpoint --policy visits.policy`. Only the chain is read, which is public. Let a clock call it,
-    such as cron.
+    such as cron. With --add the policy asks for one more witness from now on; a policy that is not there is made.
 
     Examples:
       dpi keys cosign visits.db --sign signing.pem --origin example.com/visits --checkpoint visits.checkpoint
+      dpi keys cosign visits.db … --policy visits.policy --add "witness.example/a+8d66cf3f+BC… https://witness.example/a"
       dpi keys cosign visits.db … --checkpoint visits.checkpoint --policy visits.policy
     """
     if not sign.exists():
@@ -91,7 +88,12 @@ def cosign(
         raise OptionError("the chain of this store has no entry yet.")
     made = Checkpoint.of_chain(origin, len(leaves), root_hash(leaves)).signed(signer)
     key = log_key(origin, signer)
-    asked = None if policy is None else Policy.open(policy)
+    new, text = None if add is None else Cosigner.from_text(add), ""
+    if new is not None:
+        if policy is None:
+            raise OptionError("`--add` needs `--policy`: the file to which the witness is added.")
+        text = with_witness(policy.read_text() if policy.exists() else "", key, new)
+    asked = Policy.from_text(text) if text else None if policy is None else Policy.open(policy)
     if asked is not None and key not in asked.logs:
         raise OptionError(f"the policy does not know this key and origin: add the line `log {key.text}`.")
     before = _read(checkpoint)
@@ -104,6 +106,10 @@ def cosign(
         except StateError as error:
             note(f"{name}: {error}")
     times = {} if asked is None else asked.cosigned(made)
+    if new is not None and policy is not None:
+        if new.key.name not in times:
+            raise StateError(f"{policy} stays as it was. The operator of the witness needs the line `log {key.text}`.")
+        write_file(policy, text.encode(), mode=0o666)
     enough = asked is None or asked.reached(times)
     if enough:
         write_file(checkpoint, made.note.encode(), mode=0o666)

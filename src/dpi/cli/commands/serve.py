@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -82,7 +84,19 @@ def serve(
             note(f"serving on {url}/v1; the page is at {url}/")
 
     logs.set_up(path=log)
-    start(made, say_where)
+    start(made, say_where, partial(_read_limits, config[0], _said_beside(config[0], made)) if config else None)
+
+
+def _said_beside(path: Path, made: stated.Config) -> Mapping[str, object]:
+    """Return the limits that the command line states, and not the file."""
+    return {
+        name: getattr(made, name) for name, value in stated.read_limits(path).items() if getattr(made, name) != value
+    }
+
+
+def _read_limits(path: Path, said: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the limits of a configuration as it is now; what the command line says wins."""
+    return {**stated.read_limits(path), **said}
 
 
 def token(
