@@ -6,29 +6,34 @@ Open Scope R_scope.
 
 (** ** Bounds of e^-y *)
 
-(** Bounds of a number in [0, 1], in units of 1/one, squared again and again: down below, up above. *)
-Fixpoint squares (m : nat) (one low high : Z) : Z * Z :=
-  match m with
-  | O => (low, high)
-  | S m' => squares m' one (low * low / one)%Z (Z.min one (high * high / one + 1))
-  end.
+(** A number in [0, 1] in units of 1/one, squared again and again: rounded down, and up. *)
+Fixpoint squares_down (m : nat) (one low : Z) : Z :=
+  match m with O => low | S m' => squares_down m' one (low * low / one)%Z end.
+Fixpoint squares_up (m : nat) (one high : Z) : Z :=
+  match m with O => high | S m' => squares_up m' one (Z.min one (high * high / one + 1))%Z end.
+Definition squares (m : nat) (one low high : Z) : Z * Z := (squares_down m one low, squares_up m one high).
 
 (** Bounds of e^-(u/v), in units of 1/one and at most one/2^t apart: with x = u/(v 2^m) so small that 1 - x and 1/(1 + x)
     bound e^-x well, and m squares. *)
-Definition enclosure (u v t : Z) : Z * Z * Z :=
-  let b := (Z.log2 (u / v + 1) + 1)%Z in
-  let m := (t + 1 + 2 * b)%Z in
+Definition rounds (u v t : Z) : Z := (t + 1 + 2 * (Z.log2 (u / v + 1) + 1))%Z.
+Definition lower (u v t : Z) : Z * Z :=
+  let m := rounds u v t in
   let one := Z.shiftl 1 (m + t + 3) in
   let whole := Z.shiftl v m in
-  let '(low, high) := squares (Z.to_nat m) one (Z.max 0 (one * (whole - u) / whole)) (Z.min one (one * whole / (whole + u) + 1)) in
-  (low, high, one).
+  (squares_down (Z.to_nat m) one (Z.max 0 (one * (whole - u) / whole)), one)%Z.
+Definition upper (u v t : Z) : Z * Z :=
+  let m := rounds u v t in
+  let one := Z.shiftl 1 (m + t + 3) in
+  let whole := Z.shiftl v m in
+  (squares_up (Z.to_nat m) one (Z.min one (one * whole / (whole + u) + 1)), one)%Z.
+Definition enclosure (u v t : Z) : Z * Z * Z := (fst (lower u v t), fst (upper u v t), snd (lower u v t)).
 
 Lemma squares_sound : forall m one low high z, (0 < one)%Z -> (0 <= low)%Z -> 0 <= z ->
   IZR low <= exp (- z) * IZR one -> exp (- z) * IZR one <= IZR high ->
   IZR (fst (squares m one low high)) <= exp (- (2 ^ m * z)) * IZR one /\
   exp (- (2 ^ m * z)) * IZR one <= IZR (snd (squares m one low high)).
 Proof.
-  induction m as [|m IH]; intros one low high z O L Z0 Lo Hi; cbn [squares fst snd pow]; [rewrite Rmult_1_l; now split|].
+  induction m as [|m IH]; intros one low high z O L Z0 Lo Hi; unfold squares in *; cbn [squares_down squares_up fst snd pow] in *; [rewrite Rmult_1_l; now split|].
   replace (2 * 2 ^ m * z) with (2 ^ m * (2 * z)) by ring.
   assert (P : 0 < IZR one) by now apply IZR_lt. assert (L' : 0 <= IZR low) by now apply IZR_le.
   assert (Sq : exp (- (2 * z)) * IZR one = (exp (- z) * IZR one) * (exp (- z) * IZR one) / IZR one).
@@ -51,7 +56,7 @@ Qed.
 Lemma squares_width : forall m one low high, (0 < one)%Z -> (0 <= low <= high)%Z -> (high <= one)%Z ->
   let '(l, h) := squares m one low high in (h - l + 2 <= 2 ^ Z.of_nat m * (high - low + 2))%Z.
 Proof.
-  induction m as [|m IH]; intros one low high O L H; cbn [squares]; [change (2 ^ Z.of_nat 0)%Z with 1%Z; lia|].
+  induction m as [|m IH]; intros one low high O L H; unfold squares in *; cbn [squares_down squares_up]; [change (2 ^ Z.of_nat 0)%Z with 1%Z; lia|].
   set (l2 := (low * low / one)%Z). set (h2 := (high * high / one)%Z).
   assert (A : (one * l2 <= low * low < one * (l2 + 1))%Z).
   { unfold l2. split; [apply Z.mul_div_le; lia|]. pose proof (Z.mul_succ_div_gt (low * low) one ltac:(lia)). lia. }
@@ -61,7 +66,7 @@ Proof.
   assert (l2 <= one)%Z by (apply Z.div_le_upper_bound; nia).
   assert (h2 - l2 - 1 < 2 * (high - low))%Z by nia.
   specialize (IH one l2 (Z.min one (h2 + 1)) O ltac:(lia) ltac:(lia)).
-  destruct (squares m one l2 (Z.min one (h2 + 1))) as [l h]. rewrite Nat2Z.inj_succ, Z.pow_succ_r by lia.
+  fold l2 h2. set (l := squares_down m one l2) in *. set (h := squares_up m one (Z.min one (h2 + 1))) in *. rewrite Nat2Z.inj_succ, Z.pow_succ_r by lia.
   pose proof (Z.pow_pos_nonneg 2 (Z.of_nat m) ltac:(lia) ltac:(lia)). nia.
 Qed.
 
@@ -72,7 +77,7 @@ Theorem enclosure_right : forall u v t, (0 <= u)%Z -> (0 < v)%Z -> (0 <= t)%Z ->
   let '(low, high, one) := enclosure u v t in
   (0 < one)%Z /\ IZR low <= exp (- (IZR u / IZR v)) * IZR one <= IZR high /\ ((high - low) * 2 ^ t <= one)%Z.
 Proof.
-  intros u v t U V T. unfold enclosure. set (b := (Z.log2 (u / v + 1) + 1)%Z). set (m := (t + 1 + 2 * b)%Z).
+  intros u v t U V T. unfold enclosure, lower, upper, rounds. cbn [fst snd]. set (b := (Z.log2 (u / v + 1) + 1)%Z). set (m := (t + 1 + 2 * b)%Z).
   assert (Q : (0 <= u / v)%Z) by (apply Z.div_pos; lia).
   assert (Bp : (1 <= b)%Z) by (unfold b; pose proof (Z.log2_nonneg (u / v + 1)); lia).
   rewrite !Z.shiftl_mul_pow2 by lia. rewrite Z.mul_1_l. set (one := (2 ^ (m + t + 3))%Z). set (w := (v * 2 ^ m)%Z).
@@ -124,7 +129,7 @@ Proof.
         rewrite <- plus_IZR, <- !mult_IZR. apply IZR_le. lia. }
   pose proof (squares_sound (Z.to_nat m) one lo hi z O ltac:(lia) Z0 Lo Hi) as S.
   pose proof (squares_width (Z.to_nat m) one lo hi O ltac:(lia) ltac:(lia)) as Wd.
-  destruct (squares (Z.to_nat m) one lo hi) as [l h]. cbn [fst snd] in S.
+  unfold squares in S, Wd. cbn [fst snd] in S. set (l := squares_down (Z.to_nat m) one lo) in *. set (h := squares_up (Z.to_nat m) one hi) in *.
   replace (2 ^ Z.to_nat m * z) with (IZR u / IZR v) in S.
   - rewrite Z2Nat.id in Wd by lia. split; [assumption|]. split; [exact S|].
     assert (hi - lo + 2 <= 8)%Z by lia.
@@ -145,9 +150,17 @@ Variable guard : Z.
 Hypothesis guard_pos : (1 <= guard)%Z.
 
 Definition surely_at_most (a n u v : Z) : bool :=
-  let '(low, _, one) := enclosure u v (Z.log2 n + guard) in (a * one <=? low * n)%Z.
+  let '(low, one) := lower u v (Z.log2 n + guard) in (a * one <=? low * n)%Z.
 Definition surely_at_least (a n u v : Z) : bool :=
-  let '(_, high, one) := enclosure u v (Z.log2 n + guard) in (high * n <=? a * one)%Z.
+  let '(high, one) := upper u v (Z.log2 n + guard) in (high * n <=? a * one)%Z.
+
+Lemma at_most_is : forall a n u v,
+  surely_at_most a n u v = let '(low, _, one) := enclosure u v (Z.log2 n + guard) in (a * one <=? low * n)%Z.
+Proof. reflexivity. Qed.
+
+Lemma at_least_is : forall a n u v,
+  surely_at_least a n u v = let '(_, high, one) := enclosure u v (Z.log2 n + guard) in (high * n <=? a * one)%Z.
+Proof. reflexivity. Qed.
 
 Lemma fine_enough : forall n, (0 < n)%Z -> (n <= 2 ^ (Z.log2 n + guard))%Z.
 Proof.
@@ -158,7 +171,7 @@ Qed.
 Lemma at_most_right : forall a n u v, (0 < n)%Z -> (0 <= u)%Z -> (0 < v)%Z ->
   surely_at_most a n u v = true -> IZR a / IZR n <= exp (- (IZR u / IZR v)).
 Proof.
-  intros a n u v N U V. unfold surely_at_most. pose proof (Z.log2_nonneg n).
+  intros a n u v N U V. rewrite at_most_is. pose proof (Z.log2_nonneg n).
   pose proof (enclosure_right u v (Z.log2 n + guard) U V ltac:(lia)) as S.
   destruct (enclosure u v (Z.log2 n + guard)) as [[l h] one]. destruct S as (O & [Lo _] & _). intros C. apply Z.leb_le, IZR_le in C.
   rewrite !mult_IZR in C. apply IZR_lt in N, O. apply Rmult_le_reg_r with (IZR one * IZR n); [nra|].
@@ -168,7 +181,7 @@ Qed.
 Lemma at_least_right : forall a n u v, (0 < n)%Z -> (0 <= u)%Z -> (0 < v)%Z ->
   surely_at_least a n u v = true -> exp (- (IZR u / IZR v)) <= IZR a / IZR n.
 Proof.
-  intros a n u v N U V. unfold surely_at_least. pose proof (Z.log2_nonneg n).
+  intros a n u v N U V. rewrite at_least_is. pose proof (Z.log2_nonneg n).
   pose proof (enclosure_right u v (Z.log2 n + guard) U V ltac:(lia)) as S.
   destruct (enclosure u v (Z.log2 n + guard)) as [[l h] one]. destruct S as (O & [_ Hi] & _). intros C. apply Z.leb_le, IZR_le in C.
   rewrite !mult_IZR in C. apply IZR_lt in N, O. apply Rmult_le_reg_r with (IZR one * IZR n); [nra|].
@@ -178,7 +191,7 @@ Qed.
 Lemma at_most_found : forall a n u v, (0 < n)%Z -> (0 <= u)%Z -> (0 < v)%Z ->
   IZR a / IZR n + 1 / IZR n <= exp (- (IZR u / IZR v)) -> surely_at_most a n u v = true.
 Proof.
-  intros a n u v N U V X. unfold surely_at_most. pose proof (Z.log2_nonneg n). pose proof (fine_enough n N) as F.
+  intros a n u v N U V X. rewrite at_most_is. pose proof (Z.log2_nonneg n). pose proof (fine_enough n N) as F.
   pose proof (enclosure_right u v (Z.log2 n + guard) U V ltac:(lia)) as S.
   destruct (enclosure u v (Z.log2 n + guard)) as [[l h] one]. destruct S as (O & [Lo Hi] & W). apply Z.leb_le, le_IZR.
   assert (W' : ((h - l) * n <= one)%Z) by (assert (l <= h)%Z by (apply le_IZR; lra); nia).
@@ -193,7 +206,7 @@ Qed.
 Lemma at_least_found : forall a n u v, (0 < n)%Z -> (0 <= u)%Z -> (0 < v)%Z ->
   exp (- (IZR u / IZR v)) + 1 / IZR n <= IZR a / IZR n -> surely_at_least a n u v = true.
 Proof.
-  intros a n u v N U V X. unfold surely_at_least. pose proof (Z.log2_nonneg n). pose proof (fine_enough n N) as F.
+  intros a n u v N U V X. rewrite at_least_is. pose proof (Z.log2_nonneg n). pose proof (fine_enough n N) as F.
   pose proof (enclosure_right u v (Z.log2 n + guard) U V ltac:(lia)) as S.
   destruct (enclosure u v (Z.log2 n + guard)) as [[l h] one]. destruct S as (O & [Lo Hi] & W). apply Z.leb_le, le_IZR.
   assert (W' : ((h - l) * n <= one)%Z) by (assert (l <= h)%Z by (apply le_IZR; lra); nia).

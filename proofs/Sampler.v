@@ -1,7 +1,7 @@
 (** The sampler of discrete Laplace noise as a program over random words, and its law. *)
 
 From Coq Require Import Reals ZArith List Lra Lia.
-Require Import Laplace Mass Draws Exponent.
+Require Import Laplace Mass Draws Exponent Floats.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -1003,6 +1003,17 @@ Proof.
   - intros v V. now apply decide_log_complete.
   - intros r R. apply decide_below_sound; (assumption || lia).
   - intros r v R. apply decide_below_complete; (assumption || lia).
+Qed.
+
+(** The form in floats: a fast way that answers only as the floats of [float_answer] do. *)
+Theorem float_sampler_law : forall fast guard base digits coins num den h out,
+  (1 <= guard)%Z -> (2 <= base)%Z -> (0 < digits)%Z -> (0 < coins)%Z -> base = (digits * coins)%Z -> (0 < num)%Z -> (0 < den)%Z ->
+  (forall w n k, fast w n = Some k -> float_answer num (den * digits) w n k) -> length h = length out ->
+  Un_cv (fun fuel => law base lists (fast_sampler fast guard base digits coins num den fuel h) out)
+        (likelihood (IZR den / IZR num) h out).
+Proof.
+  intros fast guard base digits coins num den h out G B D C W N Dn F L. apply fast_sampler_law; auto.
+  intros a n k _ A. apply float_path_right; [assumption|nia|now apply F].
 Qed.
 
 (** The same in words alone: of all lists of enough words, the share on which the sampler returns [out] is as near to the
