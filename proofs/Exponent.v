@@ -73,6 +73,16 @@ Qed.
 Lemma exp_above : forall z, 1 + z <= exp z.
 Proof. intros z. destruct (Req_dec z 0) as [->|N]; [rewrite exp_0; lra|left; now apply exp_ineq1]. Qed.
 
+Lemma gap : forall one w u p q, (0 < w)%Z -> (0 <= u)%Z -> (one * (w - u) < w * (p + 1))%Z -> ((w + u) * q <= one * w)%Z ->
+  (one * (u * u) <= 4 * (w * w))%Z -> (q - p <= 4)%Z.
+Proof.
+  intros one w u p q W U P Q S. destruct (Z_le_gt_dec (q - p) 4) as [|G]; [assumption|exfalso].
+  assert (H1 : ((w + u) * (p + 5) <= (w + u) * q)%Z) by (apply Z.mul_le_mono_nonneg_l; lia).
+  assert (H2 : (w * ((w + u) * (p + 5)) <= w * (one * w))%Z) by (apply Z.mul_le_mono_nonneg_l; lia).
+  assert (H3 : ((w + u) * (one * (w - u)) < (w + u) * (w * (p + 1)))%Z) by (apply Z.mul_lt_mono_pos_l; lia).
+  pose proof (Z.mul_nonneg_nonneg w u ltac:(lia) U). lia.
+Qed.
+
 Theorem enclosure_right : forall u v t, (0 <= u)%Z -> (0 < v)%Z -> (0 <= t)%Z ->
   let '(low, high, one) := enclosure u v t in
   (0 < one)%Z /\ IZR low <= exp (- (IZR u / IZR v)) * IZR one <= IZR high /\ ((high - low) * 2 ^ t <= one)%Z.
@@ -95,19 +105,16 @@ Proof.
   assert (B : ((w + u) * (one * w / (w + u)) <= one * w < (w + u) * (one * w / (w + u) + 1))%Z).
   { split; [apply Z.mul_div_le; lia|]. pose proof (Z.mul_succ_div_gt (one * w) (w + u) ltac:(lia)). lia. }
   set (p := (one * (w - u) / w)%Z) in *. set (q := (one * w / (w + u))%Z) in *.
-  assert (P0 : (0 <= p)%Z) by (apply Z.div_pos; nia).
-  assert (P1 : (p <= one)%Z) by nia.
-  assert (Pq : (p <= q + 1)%Z) by nia.
+  assert (P0 : (0 <= p)%Z) by (apply Z.div_pos; [apply Z.mul_nonneg_nonneg|]; lia).
+  assert (P1 : (p <= one)%Z).
+  { apply Z.div_le_upper_bound; [lia|]. rewrite (Z.mul_comm w one). apply Z.mul_le_mono_nonneg_l; lia. }
   assert (Small : (one * (u * u) <= 4 * (w * w))%Z).
   { assert (E2 : (one * (2 ^ b * 2 ^ b) = 4 * (2 ^ m * 2 ^ m))%Z).
     { unfold one. change 4%Z with (2 ^ 2)%Z. rewrite <- !Z.pow_add_r by lia. f_equal. unfold m. lia. }
-    unfold w. assert (u * u <= (v * 2 ^ b) * (v * 2 ^ b))%Z by nia.
+    unfold w. assert (u * u <= (v * 2 ^ b) * (v * 2 ^ b))%Z by (apply Z.mul_le_mono_nonneg; lia).
     apply Z.le_trans with (one * ((v * 2 ^ b) * (v * 2 ^ b)))%Z; [apply Z.mul_le_mono_nonneg_l; lia|].
     replace (one * (v * 2 ^ b * (v * 2 ^ b)))%Z with (v * v * (one * (2 ^ b * 2 ^ b)))%Z by ring. rewrite E2. lia. }
-  assert (Gap : (q - p <= 4)%Z).
-  { assert (G : (w * (w + u) * (q - p) < 4 * (w * w) + w * (w + u))%Z) by nia.
-    assert (w * (w + u) * (q - p) < w * (w + u) * 5)%Z by nia.
-    apply Z.mul_lt_mono_pos_l in H; [lia|nia]. }
+  pose proof (gap one w u p q W U (proj2 A) (proj1 B) Small) as Gap.
   set (z := IZR u / IZR w). assert (Wr : 0 < IZR w) by now apply IZR_lt. assert (Ur : 0 <= IZR u) by now apply IZR_le.
   assert (Or : 0 < IZR one) by now apply IZR_lt.
   assert (Z0 : 0 <= z) by (apply Rmult_le_pos; [assumption|left; now apply Rinv_0_lt_compat]).
@@ -128,6 +135,7 @@ Proof.
         replace (/ (1 + IZR u / IZR w) * IZR one * (IZR w + IZR u)) with (IZR one * IZR w) by (field; lra).
         rewrite <- plus_IZR, <- !mult_IZR. apply IZR_le. lia. }
   pose proof (squares_sound (Z.to_nat m) one lo hi z O ltac:(lia) Z0 Lo Hi) as S.
+  assert (LH : (lo <= hi)%Z) by (apply le_IZR; lra).
   pose proof (squares_width (Z.to_nat m) one lo hi O ltac:(lia) ltac:(lia)) as Wd.
   unfold squares in S, Wd. cbn [fst snd] in S. set (l := squares_down (Z.to_nat m) one lo) in *. set (h := squares_up (Z.to_nat m) one hi) in *.
   replace (2 ^ Z.to_nat m * z) with (IZR u / IZR v) in S.

@@ -2,7 +2,7 @@
 
     python tests/sampler_oracle.py            # writes tests/proofs/sampler_words.json anew, with the extracted sampler
 
-The words are chosen so that uniforms begin exactly where a result changes: there floats cannot tell, and further words must.
+The words of the file begin uniforms exactly where a result changes: floats cannot tell there, and further words must.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def build(folder: Path) -> Path:
     for name in (*(f"{name}.v" for name in NEEDED), "sampler_oracle.ml"):
         shutil.copy(PROOFS / name, folder)
     compiled = ["ocamlfind", "ocamlopt", "-package", "zarith", "-linkpkg", "sampler.mli", "sampler.ml"]
-    for command in (*(["coqc", "-q", f"{name}.v"] for name in NEEDED), [*compiled, "sampler_oracle.ml", "-o", "sampler"]):
+    for command in (
+        *(["coqc", "-q", f"{name}.v"] for name in NEEDED),
+        [*compiled, "sampler_oracle.ml", "-o", "sampler"],
+    ):
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return folder / "sampler"
 
@@ -105,7 +108,8 @@ def cut(values: Iterable[int]) -> list[int]:
 def power(exponent: Fraction, bits: int) -> int:
     """The first bits of e^-exponent."""
     with mpmath.workprec(bits + 200):
-        return int(mpmath.floor(mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator) * mpmath.mpf(2) ** bits))
+        value = mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator)
+        return int(mpmath.floor(value * mpmath.mpf(2) ** bits))
 
 
 def beside(exponent: Fraction, bits: int, rng: random.Random) -> Iterator[list[int]]:
@@ -151,8 +155,9 @@ def one_side(exponent: Fraction) -> Callable[[int, int], bool]:
 
 
 SCALES = [
-    Fraction(1, 1000), Fraction(1, 100), Fraction(1, 2), Fraction(2), Fraction(25, 3), Fraction(1 << 24, 10), Fraction((1 << 29) + 1, 3),
-    Fraction((1 << 30) - 1), Fraction(1 << 31), Fraction((1 << 40) + 7, 3), Fraction((1 << 64) + 1, 5), Fraction(1 << 80),
+    Fraction(1, 1000), Fraction(1, 100), Fraction(1, 2), Fraction(2), Fraction(25, 3), Fraction(1 << 24, 10),
+    Fraction((1 << 29) + 1, 3), Fraction((1 << 30) - 1), Fraction(1 << 31), Fraction((1 << 40) + 7, 3),
+    Fraction((1 << 64) + 1, 5), Fraction(1 << 80),
 ]  # fmt: skip
 """From no noise to speak of up to the largest: from 2^30 on a word is split."""
 VALUES = [0, 5, -7, 1 << 60, -(1 << 60), 123456789]

@@ -1,6 +1,7 @@
 """The sampler, bit for bit: from the same words `dpi.noise` draws what the sampler that is proved in Coq draws."""
 
 import os
+import random
 import re
 import sys
 from fractions import Fraction
@@ -74,7 +75,7 @@ def mutated(old, new):
     assert text.count(old) == 1, f"{old!r} is not one place of the program"
     text = re.sub(r"^from (__future__|dpi\.noise\.\w+) import .*$", "", text.replace(old, new), flags=re.MULTILINE)
     names = {"__name__": "mutant"}
-    exec(compile("from __future__ import annotations\n" + text, "mutant", "exec"), names)
+    exec(compile("from __future__ import annotations\n" + text, "mutant", "exec"), names)  # noqa: S102 our own text
     return names["add_laplace"]
 
 
@@ -86,7 +87,10 @@ FAULTS = [
     ("max(bounds[0], 0) == bounds[1]", "True"),
     ("return bounds[1]", "return bounds[0]"),
     ("((uniform.numerator + 1, -1), (uniform.numerator, 1))", "((uniform.numerator, -1), (uniform.numerator, 1))"),
-    ("((uniform.numerator + 1, -1), (uniform.numerator, 1))", "((uniform.numerator + 1, -1), (uniform.numerator + 1, 1))"),
+    (
+        "((uniform.numerator + 1, -1), (uniform.numerator, 1))",
+        "((uniform.numerator + 1, -1), (uniform.numerator + 1, 1))",
+    ),
     (">= uniform.numerator + 1", ">= uniform.numerator"),
     ("<= uniform.numerator:", "<= uniform.numerator + 1:"),
     ("result[i] = floor_log(LazyUniform(int(words[i])", "result[i] = floor_log(LazyUniform(int(source.words(1)[0])"),
@@ -153,8 +157,6 @@ def test_random_words_give_the_same_noise(program, scale):
 @needs_coq
 def test_uniforms_alone_are_decided_alike(program):
     """floor(-s ln U) and U < e^-x in decimals, for scales and exponents of all sizes, at borders and elsewhere."""
-    import random
-
     rng, questions, found = random.Random(0), [], []
     for _ in range(150):
         scale = Fraction(rng.randint(1, 1 << rng.randint(1, 70)), rng.randint(1, 1 << rng.randint(1, 20)))
@@ -183,7 +185,7 @@ def test_uniforms_alone_are_decided_alike(program):
 @needs_coq
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(2), Fraction(10, 3)], ids=str)
 def test_the_shares_of_all_words_are_within_the_proved_bounds(program, scale):
-    """With words of 3 bits, all lists of four of them: each value has its mass, less at most 4/8^4 (`log_mass_bounds`)."""
+    """With words of 3 bits, of all lists of four: each value has its mass, less at most 4/8^4 (`log_mass_bounds`)."""
     lists = list(product(range(8), repeat=4))
     ratio = (scale.numerator, scale.denominator)
     questions = (" ".join(map(str, ("log", GUARD, 8, *ratio, first, 8, *more))) for first, *more in lists)
