@@ -4,6 +4,9 @@ Each law is decided by a uniform U whose bits are drawn lazily: a fast path in f
 where a rigorous error bound says that arbitrary precision would settle it alike; what is in doubt goes on with the
 same U in decimal arithmetic (the standard library's `ln` and `exp` are correctly rounded), with more bits of U and
 more digits until it is decided. So the law is exact, and no number of bits limits its support.
+
+Of `geometric`, in Coq: what floats decide is right (`float_path_right`, `proofs/Floats.v`), and so are the laws of both
+digits (`logs_law`, `proofs/Sampler.v`; `lows_law`, `proofs/Sampler.v`).
 """
 
 from __future__ import annotations

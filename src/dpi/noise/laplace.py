@@ -1,6 +1,7 @@
 """Exact discrete Laplace noise.
 
-Its law, in Coq: `mass_sums_to_one`, `proofs/Laplace.v`; `likelihood_ratio`, `proofs/Laplace.v`.
+Its law, in Coq: `mass_sums_to_one`, `proofs/Laplace.v`; `likelihood_ratio`, `proofs/Laplace.v`. The sampler
+as a program over random words has this law: `exact_sampler_law`, `proofs/Sampler.v`.
 """
 
 from __future__ import annotations
