@@ -13,7 +13,12 @@ Open Scope Z_scope.
 (** * Slots and windows *)
 
 Record grid := { slot_at : Z -> Z; begins : Z -> Z; lateness : Z }.
-Record event := { user : option Z; time : option Z; bin : option Z }.     (* None: missing, unreadable, not in the domain *)
+Definition EVER : Z := - 2 ^ 62.                                           (* before every clock *)
+Definition NEVER : Z := - 2 ^ 63.                                          (* and before every event *)
+
+(** When an event reached the input, if that was recorded with it. *)
+Inductive stamp := NoStamp | Unreadable | Stamp (m : Z).
+Record event := { user : option Z; time : option Z; bin : option Z; stamped : stamp }.     (* None: missing, or not in the domain *)
 Record window := { from : Z; until : Z }.
 
 Definition row := (Z * event)%type.                                         (* a slot, and an event that counts in it *)
@@ -34,22 +39,24 @@ Definition closing_time (n : Z) : Z := begins g (n + 1) + lateness g.
 Definition first_open (now : Z) : Z := slot_at g (now - lateness g).
 Definition next_closing (m : Z) : Z := closing_time (first_open m).
 
+(** A recorded arrival decides within the window ([Columns.narrow], [stamp_window]). *)
+Definition narrow (w : window) (e : event) : window :=
+  match stamped e with
+  | NoStamp => w
+  | Unreadable => {| from := Z.max (first_open (until w)) (from w); until := NEVER |}
+  | Stamp m => {| from := Z.max (first_open m) (from w); until := Z.min m (until w) |}
+  end.
 Definition admitted (w : window) (e : event) : option Z :=
   match user e, time e, bin e with
-  | Some _, Some t, Some _ => if (from w <=? slot_at g t) && (t <=? until w) then Some (slot_at g t) else None
+  | Some _, Some t, Some _ =>
+      if (from (narrow w e) <=? slot_at g t) && (t <=? until (narrow w e)) then Some (slot_at g t) else None
   | _, _, _ => None
   end.
 Definition judge (w : window) (l : list event) : list row :=
   flat_map (fun e => match admitted w e with Some n => [(n, e)] | None => [] end) l.
 
-(** An arrival that was recorded with an event replaces the marks ([stamp_window]). *)
-Definition stamped (stamp : option Z) (now : Z) (w : window) : window :=
-  {| from := Z.max (from w) (first_open (match stamp with Some s => s | None => now end));
-     until := Z.min (match stamp with Some s => s | None => now end) now |}.
-
 (** * Marks *)
 
-Definition EVER : Z := - 2 ^ 62.
 Record mark := { moment : Z; limit : Z; segment : list event }.              (* [segment]: what came since the mark before *)
 Record follower := {
   pending : list event;                 (* has come, and no mark is behind it yet *)
@@ -298,7 +305,8 @@ Lemma judge_from : forall w l n e, In (n, e) (judge w l) -> from w <= n.
 Proof.
   intros w l n e H. apply in_flat_map in H as [x [_ H]]. unfold admitted in H.
   destruct (user x), (time x), (bin x); try contradiction. destruct (_ && _) eqn:E; [|contradiction].
-  destruct H as [H|[]]. injection H as <- _. apply andb_true_iff in E as [E _]. now apply Z.leb_le.
+  destruct H as [H|[]]. injection H as <- _. apply andb_true_iff in E as [E _]. apply Z.leb_le in E.
+  enough (from w <= from (narrow w x)) by lia. unfold narrow. destruct (stamped x); cbn; lia.
 Qed.
 
 Lemma rows_of_app : forall n l l', rows_of n (l ++ l') = rows_of n l ++ rows_of n l'.
