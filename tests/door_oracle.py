@@ -1,4 +1,4 @@
-"""What happens at doors, played twice: by the running code, and by the model that is extracted from `proofs/Admission.v`.
+"""What happens at doors, played twice: by the running code, and by the model extracted from `proofs/Admission.v`.
 
     python tests/door_oracle.py 200        # so many scripts of each door
 
@@ -290,7 +290,8 @@ class Marks(World):
         marks = ",".join(f"{mark.moment}:{mark.until}" for _, mark in self.queue)
         kept = self.kept(self.store, "", self.closed, self.stream.next_slot, self.farthest)
         return " ".join([
-            str(int(possible)), "-" if last is None else str(last.moment), "-" if self.reached is None else str(self.reached),
+            str(int(possible)), "-" if last is None else str(last.moment),
+            "-" if self.reached is None else str(self.reached),
             str(self.stream.next_slot), released, marks, kept,
         ])  # fmt: skip
 
@@ -550,3 +551,22 @@ def compare(program: Path, world: World) -> int:
     rows = ordered(told[-1]).split(" ")[-1]
     world.hit["rows"] += rows.count(":")
     return rows.count(":")
+
+
+def main(scripts: int, first: int = 0, steps: int = 150) -> None:
+    """Play many scripts of both doors and say what was hit."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = build(Path(folder))
+        for door in (Marks, Batches):
+            began, hit = time.monotonic(), Counter[str]()
+            for seed in range(first, first + scripts):
+                world = door(seed, steps)
+                compare(program, world)
+                hit += world.hit
+            print(f"{door.__name__}: {scripts} scripts, {time.monotonic() - began:.0f} s: no difference")
+            for name in sorted(hit):
+                print(f"{hit[name]:12d} {name}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

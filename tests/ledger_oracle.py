@@ -4,9 +4,9 @@
 
 A world is a public script of 300 slots and more, with copies, restorations, levies, quotas and refusals; its users
 differ in when they are there. Every weight and refusal must be the same, to the unit. After every action so must be
-what each account holds, has spent and has paid in each stream, and what is public: last slots, bills, the largest shares
-and the slots after which copies went on. Debits are differences of balances, and refusals are those of the program.
-What is said in public must bound what the ledger of the proof has lost, after every action.
+what each account holds, has spent and has paid in each stream, and what is public: last slots, bills, the largest
+shares and the slots after which copies went on. Debits are differences of balances, and refusals are those of the
+program. What is said in public must bound what the ledger of the proof has lost, after every action.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class World:
         """Small prices and shares, so that users pay in hundreds of slots; otherwise anything."""
         self.drawn = rng.random() < 0.5
         """Whether prices are those that are drawn: then it is known what accounts have left at most."""
+        self.often = rng.random() < 0.3
+        """Whether copies are made and go on often, also where shares are small."""
         self.epsilon, self.top = rng.choice(amounts[1:3] if self.gentle else amounts), rng.choice([1, 2, 4, 6])
         self.period = rng.choice([0, 0, 0, 5, 60])
         self.streams = [rng.randrange(4)] if self.period else rng.sample(range(5), rng.randint(1, 3))
@@ -142,9 +144,9 @@ class World:
             if paid < 40 and self.rng.random() < 0.2:  # while there is something to give
                 self.assign()
             draw = self.rng.random()
-            if draw < 0.93 or (self.gentle and self.rng.random() < 0.8):
+            if draw < 0.8 or (draw < 0.93 and not self.often) or (self.gentle and not self.often and draw < 0.98):
                 paid += self.pay()
-            elif draw < 0.96:
+            elif draw < (0.88 if self.often else 0.96):
                 self.copy()
             elif draw < 0.985:
                 self.restore()
@@ -236,7 +238,9 @@ class World:
             self.spent = {stream: np.zeros_like(cost) for stream in self.spent}
         self.spent[int(bill.stream)] += cost
         prices = np.broadcast_to(np.asarray(bill.units(np.arange(bill.weights.size))), bill.weights.shape)
-        for user, price, weight in zip(np.flatnonzero(here).tolist(), prices.tolist(), bill.weights.tolist(), strict=True):
+        for user, price, weight in zip(
+            np.flatnonzero(here).tolist(), prices.tolist(), bill.weights.tolist(), strict=True
+        ):
             self.losses[user] += price * weight
         self.done = grains, cost
         kind = "class" if bill.member is not None else "policy"
@@ -399,7 +403,9 @@ class World:
         public = [self.accounts.assigned, sum(units for epoch, units in self.accounts._levies if epoch >= newest)]
         for stream in known:
             bounds = self.bounds[stream]
-            largest = [*bounds.largest, *[0] * (self.top + 1)][: self.top + 1] if stream % 2 == 0 else [0] * (self.top + 1)
+            largest = (
+                [*bounds.largest, *[0] * (self.top + 1)][: self.top + 1] if stream % 2 == 0 else [0] * (self.top + 1)
+            )
             marks = [len(bounds.restored), *bounds.restored] if stream % 2 == 0 else [0]
             public += [slots.get(str(stream), UNPAID), 0 if stream % 2 == 0 else self.billed[stream], *marks, *largest]
         self.expect(public)
@@ -412,6 +418,7 @@ class World:
         classes = np.minimum(paid, self.top)
         assert not self.drawn or (held <= np.array(bounds.left)[classes]).all(), "an account has more left than is said"
         assert (self.spent[stream] <= np.array(bounds.spent)[classes]).all(), "a user has lost more than is said"
+
 
 def resumed(accounts: Accounts) -> Accounts:
     """The same accounts once more."""
@@ -447,8 +454,9 @@ def check_same(world: World, told: np.ndarray) -> None:
         number = int(np.searchsorted(np.cumsum([result.size for result in world.results]), place, side="right"))
         begin = sum(result.size for result in world.results[:number])
         raise AssertionError(
-            f"world {world.seed}, answer {number} to {world.lines[world.asked[number]][:90]!r}, number {place - begin}: "
-            f"the ledger says {told[place : place + 1].tolist()}, dpi.budget {ours[place : place + 1].tolist()}"
+            f"world {world.seed}, answer {number} to {world.lines[world.asked[number]][:90]!r}, "
+            f"number {place - begin}: the ledger says {told[place : place + 1].tolist()}, "
+            f"dpi.budget {ours[place : place + 1].tolist()}"
         )
 
 

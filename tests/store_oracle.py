@@ -360,7 +360,11 @@ class Life:
                 public += [UNPAID if at is None else at[0], 0 if int(name) % 2 == 0 or at is None else at[1]]
                 marks = [] if bounds is None else bounds.restored
                 top = getattr(self.budgets[name].policy, "top", 0)
-                public += [len(marks), *marks, *[*(() if bounds is None else bounds.largest), *[0] * (top + 1)][: top + 1]]
+                public += [
+                    len(marks),
+                    *marks,
+                    *[*(() if bounds is None else bounds.largest), *[0] * (top + 1)][: top + 1],
+                ]
             pool.tell(np.stack(found, axis=1), "E", epoch, *streams)
             pool.tell(public, "U", epoch, *streams)
             assert (pool.total <= sum(map(self.said, streams))).all(), "a user has paid more than the chain says"
