@@ -147,12 +147,13 @@ Record door := {
   closed : Z;                           (* no receipt gets an earlier moment *)
   seen : Z;                             (* what had come by then is read *)
   made : Z;                             (* the first slot of the admission that reads batches *)
+  used : list Z;                        (* batches that are being read by it *)
   table : list (Z * row);               (* what is kept, with the batch that it came in *)
   upcoming : Z;                         (* the first slot that has not closed *)
   closings : list (Z * list (Z * event))
 }.
 Definition nothing_came : door :=
-  {| unread := []; receipts := []; stored := []; refused := []; closed := 0; seen := 0; made := start; table := [];
+  {| unread := []; receipts := []; stored := []; refused := []; closed := 0; seen := 0; made := start; used := []; table := [];
      upcoming := start; closings := [] |}.
 
 Fixpoint find (n : Z) (l : list batch) : option (batch * list batch) :=
@@ -188,35 +189,36 @@ Inductive motion :=
   | Leaves (n : Z)                      (* it turns out to be for another stream *)
   | Closes                              (* the next slot *)
   | Others (m : Z)                      (* another stream closes a slot at that moment *)
-  | Renews.                             (* options changed: a new admission *)
+  | Uses (n : Z)                        (* the admission begins to read it *)
+  | Renews.                             (* options change: a new admission, which waits for those that are being read *)
 
 Definition moves (x : motion) (s : door) : option door :=
   match x with
   | Comes b =>
       if (seen s <=? head b) && forallb (fun c => negb (id c =? id b)) (came s) then
         Some {| unread := unread s ++ [b]; receipts := receipts s; stored := stored s; refused := refused s;
-                closed := closed s; seen := seen s; made := made s; table := table s; upcoming := upcoming s;
+                closed := closed s; seen := seen s; made := made s; used := used s; table := table s; upcoming := upcoming s;
                 closings := closings s |}
       else None
   | Takes n =>
       match find n (unread s) with
       | Some (b, rest) =>
           Some {| unread := rest; receipts := receipts s ++ [(b, Z.max (closed s) (head b))]; stored := stored s;
-                  refused := refused s; closed := closed s; seen := seen s; made := made s; table := table s;
+                  refused := refused s; closed := closed s; seen := seen s; made := made s; used := used s; table := table s;
                   upcoming := upcoming s; closings := closings s |}
       | None => None
       end
   | Looks now =>
       if forallb (fun b => now <=? head b) (unread s) then
         Some {| unread := unread s; receipts := receipts s; stored := stored s; refused := refused s;
-                closed := closed s; seen := Z.max (seen s) now; made := made s; table := table s;
+                closed := closed s; seen := Z.max (seen s) now; made := made s; used := used s; table := table s;
                 upcoming := upcoming s; closings := closings s |}
       else None
   | Keeps n =>
       match find_receipt n (receipts s) with
       | Some (b, m, rest) =>
           Some {| unread := unread s; receipts := rest; stored := stored s ++ [b]; refused := refused s;
-                  closed := closed s; seen := seen s; made := made s;
+                  closed := closed s; seen := seen s; made := made s; used := remove Z.eq_dec n (used s);
                   table := table s ++ tag b (judge (batch_window (made s) m (ended b)) (events b));
                   upcoming := upcoming s; closings := closings s |}
       | None => None
@@ -225,8 +227,8 @@ Definition moves (x : motion) (s : door) : option door :=
       match find_receipt n (receipts s) with
       | Some (b, m, rest) =>
           Some {| unread := unread s; receipts := rest; stored := stored s; refused := refused s ++ [b];
-                  closed := closed s; seen := seen s; made := made s; table := table s; upcoming := upcoming s;
-                  closings := closings s |}
+                  closed := closed s; seen := seen s; made := made s; used := remove Z.eq_dec n (used s);
+                  table := table s; upcoming := upcoming s; closings := closings s |}
       | None => None
       end
   | Closes =>
@@ -235,22 +237,34 @@ Definition moves (x : motion) (s : door) : option door :=
       else
         if forallb (fun r => moment <=? snd r) (receipts s) then
           Some {| unread := unread s; receipts := receipts s; stored := stored s; refused := refused s;
-                  closed := Z.max (closed s) moment; seen := seen s; made := made s; table := table s;
+                  closed := Z.max (closed s) moment; seen := seen s; made := made s; used := used s; table := table s;
                   upcoming := upcoming s + 1;
                   closings := (upcoming s, held_rows (upcoming s) (table s)) :: closings s |}
         else
           Some {| unread := unread s; receipts := receipts s; stored := stored s; refused := refused s;
-                  closed := Z.max (closed s) moment; seen := seen s; made := made s; table := table s;
+                  closed := Z.max (closed s) moment; seen := seen s; made := made s; used := used s; table := table s;
                   upcoming := upcoming s; closings := closings s |}
   | Others m =>
       if seen s <? m then None
       else Some {| unread := unread s; receipts := receipts s; stored := stored s; refused := refused s;
-                   closed := Z.max (closed s) m; seen := seen s; made := made s; table := table s;
+                   closed := Z.max (closed s) m; seen := seen s; made := made s; used := used s; table := table s;
                    upcoming := upcoming s; closings := closings s |}
+  | Uses n =>
+      match find_receipt n (receipts s) with
+      | Some _ =>
+          Some {| unread := unread s; receipts := receipts s; stored := stored s; refused := refused s;
+                  closed := closed s; seen := seen s; made := made s; used := n :: used s; table := table s;
+                  upcoming := upcoming s; closings := closings s |}
+      | None => None
+      end
   | Renews =>
-      Some {| unread := unread s; receipts := receipts s; stored := stored s; refused := refused s;
-              closed := closed s; seen := seen s; made := upcoming s; table := table s; upcoming := upcoming s;
-              closings := closings s |}
+      match used s with
+      | [] =>
+          Some {| unread := unread s; receipts := receipts s; stored := stored s; refused := refused s;
+                  closed := closed s; seen := seen s; made := upcoming s; used := []; table := table s;
+                  upcoming := upcoming s; closings := closings s |}
+      | _ => None
+      end
   end.
 
 (** * Theorems *)
@@ -632,7 +646,7 @@ Qed.
 Lemma moves_sound : forall x s s', sound s -> moves x s = Some s' -> sound s'.
 Proof.
   intros x s s' [Ids Un Re Se Ma Op Ta Cl] E.
-  destruct x as [b|n|now|n|n|n| |m|]; cbn [moves] in E.
+  destruct x as [b|n|now|n|n|n| |m|n|]; cbn [moves] in E.
   - destruct (Z.leb_spec (seen s) (head b)) as [L|]; [|discriminate]. cbn [andb] in E.
     destruct (forallb _ _) eqn:F; [|discriminate]. injection E as <-. constructor; cbn; auto.
     + unfold came in *. cbn [unread receipts stored refused]. rewrite <- app_assoc. cbn [app].
@@ -702,7 +716,10 @@ Proof.
     + constructor; cbn [unread receipts stored refused closed seen made table upcoming closings]; auto; lia.
   - destruct (Z.ltb_spec (seen s) m) as [|L]; [discriminate|]. injection E as <-.
     constructor; cbn [unread receipts stored refused closed seen made table upcoming closings]; auto; lia.
-  - injection E as <-. constructor; cbn [unread receipts stored refused closed seen made table upcoming closings]; auto; lia.
+  - destruct (find_receipt n (receipts s)) as [[[b m] rest]|]; [|discriminate]. injection E as <-.
+    constructor; cbn [unread receipts stored refused closed seen made table upcoming closings]; auto.
+  - destruct (used s); [|discriminate]. injection E as <-.
+    constructor; cbn [unread receipts stored refused closed seen made table upcoming closings]; auto; lia.
 Qed.
 
 Lemma reachable_sound : forall s, reachable s -> sound s.

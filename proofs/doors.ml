@@ -66,6 +66,7 @@ let door grid start =
       | [ "V"; id ] -> Leaves (big id)
       | [ "C" ] -> Closes
       | [ "O"; moment ] -> Others (big moment)
+      | [ "U"; id ] -> Uses (big id)
       | [ "W" ] -> Renews
       | _ -> failwith "no motion" in
     let before = !state.upcoming in

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,8 @@ class World:
         value = "x" if rng.random() < 0.95 else "y"
         stamp = "none"
         if stamps:
-            stamp = str(now - rng.choice([0, 0, rng.randint(0, 2 * self.width)])) if rng.random() < 0.9 else "-"
+            away = rng.choice([0, 0, rng.randint(0, 2 * self.width), -rng.randint(0, 4 * self.width)])
+            stamp = str(now - away) if rng.random() < 0.9 else "-"
         words = f"{self.number if user else '-'} {text if text.isdigit() else '-'} "
         words += f"{self.number if value == 'x' else '-'} {stamp}"
         return (user, text, value, stamp if stamp != "-" else "soon"), words
@@ -300,6 +301,10 @@ class Marks(World):
         return sorted(self.names[name] for name in self.closed[slot])
 
 
+class Held(Exception):
+    """Whoever would wait here gives up instead."""
+
+
 class Loop:
     """The thread that moves bytes: it goes round when the script says."""
 
@@ -332,6 +337,8 @@ class Coming:
     ended: int
     body: bytes
     receipt: _receipts.Receipt | None = None
+    used: ExitStack = field(default_factory=ExitStack)
+    """Holds the admission by which it is being read."""
 
 
 class Batches(World):
@@ -368,6 +375,14 @@ class Batches(World):
         self.service.receipts.look_by(self.loop)  # type: ignore[arg-type]
         self.unread, self.open, self.elsewhere = list[Coming](), list[Coming](), list[Coming]()
         self.batches, self.began, self.producers = 0, None, Counter[str]()
+        self.service.admissions._turn.wait_for = self.held  # type: ignore[method-assign, assignment]
+
+    @staticmethod
+    def held(predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Do not wait."""
+        if not predicate():
+            raise Held
+        return True
 
     @property
     def stream(self) -> dpi.Stream:
@@ -377,22 +392,24 @@ class Batches(World):
     def step(self) -> None:
         """One thing that happens."""
         draw, rng = self.rng.random(), self.rng
-        if draw < 0.25:
+        if draw < 0.2:
             self.come()
-        elif draw < 0.4 and self.unread:
+        elif draw < 0.36 and self.unread:
             self.take(rng.choice(self.unread))
-        elif draw < 0.55 and self.open:
+        elif draw < 0.4 and self.open:
+            self.use(rng.choice(self.open))
+        elif draw < 0.56 and self.open:
             self.finish(rng.choice(self.open))
-        elif draw < 0.65:
+        elif draw < 0.68:
             jump = round(rng.random() * rng.choice([0.05, 0.3, 0.3, 1.2]) * self.width)
             if rng.random() < 0.4:
                 jump = max(0, self.slots.next_closing(self.clock.now) - self.clock.now + rng.choice([-1, 0, 1]))
             self.clock.now += jump
         elif draw < 0.8:
             self.go_round()
-        elif draw < 0.95:
+        elif draw < 0.94:
             self.close()
-        elif draw < 0.98:
+        elif draw < 0.97:
             self.close_elsewhere()
         else:
             self.renew()
@@ -419,6 +436,12 @@ class Batches(World):
         self.open.append(batch)
         self.hit["read late" if self.clock.now > batch.head else "read at once"] += 1
         self.tell("T", batch.number)
+        self.give(self.state(True))
+
+    def use(self, batch: Coming) -> None:
+        """It begins to be read, by the admission as it is."""
+        batch.used.enter_context(self.service.admissions.use("visits"))
+        self.tell("U", batch.number)
         self.give(self.state(True))
 
     def finish(self, batch: Coming) -> None:
@@ -451,6 +474,7 @@ class Batches(World):
 
     def end(self, word: str, what: str, batch: Coming) -> None:
         """It is no longer on its way."""
+        batch.used.close()
         if batch in self.open:
             self.open.remove(batch)
         self.hit[what] += 1
@@ -459,7 +483,7 @@ class Batches(World):
 
     def go_round(self) -> None:
         """The thread that moves bytes: some rounds. What had come when it began is read before the last one."""
-        for _ in range(self.rng.choice([1, 3, 20])):
+        for _ in range(self.rng.choice([3, 20, 20])):
             if not self.loop.waiting:
                 return
             seen = self.service.receipts._looked
@@ -502,10 +526,15 @@ class Batches(World):
 
     def renew(self) -> None:
         """The stream is declared again, with a new admission."""
-        self.service._declare(self.settings, True)
-        self.hit["a new admission"] += 1
+        try:
+            self.service._declare(self.settings, True)
+            possible = True
+        except Held:
+            self.service.admissions._changing.clear()
+            possible = False
+        self.hit["a new admission" if possible else "held: a batch is being read"] += 1
         self.tell("W")
-        self.give(self.state(True))
+        self.give(self.state(possible))
 
     def state(self, possible: bool) -> str:
         """What the code has, in the words of the model."""

@@ -159,6 +159,8 @@ FAULTS = (
           "admission.slots.first_open(batch.receipt.moment)", "admission.slots.first_open(batch.complete)", "batches"),
     Fault("the head decides what is from the future", "service/service.py",
           "slots.next_closing(batch.complete)", "slots.next_closing(batch.receipt.moment)", "batches"),
+    Fault("options change while a batch is read by those before", "service/_admissions.py",
+          "self._turn.wait_for(lambda: not self._used[stream])", "pass", "batches"),
     Fault("a slot waits for no batch", "service/_closing.py",
           "if not self._receipts.settled(stream.name, closing) or", "if", "batches"),
 )  # fmt: skip

@@ -54,12 +54,14 @@ def test_a_life_is_the_same_each_time():
 
 
 def test_every_fault_is_one_line_of_the_program():
-    """The list of faults is up to date: each line that one changes is there, once."""
+    """The list of faults is up to date: each line that one changes is there, once, and the page names all of them."""
+    page = (oracle_mutants.ROOT / "proofs/README.md").read_text()
     assert len({fault.what for fault in oracle_mutants.FAULTS}) == len(oracle_mutants.FAULTS) >= 20
     for fault in oracle_mutants.FAULTS:
         text = (oracle_mutants.PACKAGE / fault.file).read_text()
         assert text.count(fault.before) == 1, fault.what
         assert fault.before != fault.after
+        assert f"| {fault.what} | `{fault.file}` | {fault.oracle} |" in page
 
 
 @needs_coq
