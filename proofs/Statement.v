@@ -17,3 +17,12 @@ Print Assumptions promise_for_sets.
 Print Assumptions promise_under_replacement.
 Print Assumptions promise_is_tight.
 Print Assumptions step_mass_sums_to_one.
+
+(** Admission: which rows are in which slot. *)
+Require Import Admission.
+Check others_rows_alone.
+Check batch_alone.
+Print Assumptions others_slots.
+Print Assumptions others_rows_alone.
+Print Assumptions batch_alone.
+Print Assumptions others_batches_alone.
