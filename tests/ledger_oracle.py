@@ -90,6 +90,8 @@ class World:
         self.often = rng.random() < 0.3
         """Whether copies are made and go on often, also where shares are small."""
         self.epsilon, self.top = rng.choice(amounts[1:3] if self.gentle else amounts), rng.choice([1, 2, 4, 6])
+        self.caps = [rng.choice([1, 8, 64, 512, SHARE_STEPS]) for _ in range(self.top + 1)]
+        """The largest share of each class, where copies go on often: so that it matters in which class a user is."""
         self.period = rng.choice([0, 0, 0, 5, 60])
         self.streams = [rng.randrange(4)] if self.period else rng.sample(range(5), rng.randint(1, 3))
         classes = any(stream % 2 == 0 for stream in self.streams)
@@ -196,6 +198,7 @@ class World:
         for m in due:
             steps = self.rng.choice([1, SHARE_STEPS, SHARE_STEPS // 2, self.rng.randint(1, SHARE_STEPS)])
             steps = self.rng.randint(1, 16) if self.gentle and m else steps
+            steps = self.rng.randint(1, self.caps[m]) if self.often else steps
             groups.setdefault(self.rng.randrange(3), []).append((m, Fraction(steps, SHARE_STEPS)))
         bounds, drawn = self.bounds[stream].draw(slot, tuple(map(tuple, groups.values())))
         if not self.drawn and self.rng.random() < 0.5:  # any other price keeps the promise as well
