@@ -150,7 +150,7 @@ class World:
                 paid += self.pay()
             elif draw < (0.88 if self.often else 0.96):
                 self.copy()
-            elif draw < 0.985:
+            elif draw < (0.97 if self.levied else 0.985):
                 self.restore()
             elif draw < 0.99 and self.levied:
                 self.levy()
