@@ -49,7 +49,7 @@ def test_doors_admit_hold_and_refuse_as_the_model_does(door, scripts, tmp_path):
 def test_a_door_that_admits_otherwise_is_told(tmp_path, monkeypatch):
     """An event just at the end of its window is dropped: a difference."""
     program = door_oracle.build(tmp_path)
-    monkeypatch.setattr(Window, "future", lambda window, slots, moments: moments >= window.until)
+    monkeypatch.setattr(Window, "future", lambda window, moments: moments >= window.until)
     with pytest.raises(AssertionError, match="the model says"):
         play_all(program, Marks, 20)
 
