@@ -21,3 +21,12 @@ Print Assumptions step_mass_sums_to_one.
 Print Assumptions exact_sampler_law.
 Print Assumptions exact_sampler_share.
 Print Assumptions float_sampler_law.
+
+(** Admission: which rows are in which slot. *)
+Require Import Admission.
+Check others_rows_alone.
+Check batch_alone.
+Print Assumptions others_slots.
+Print Assumptions others_rows_alone.
+Print Assumptions batch_alone.
+Print Assumptions others_batches_alone.

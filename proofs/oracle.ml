@@ -1,5 +1,8 @@
-(* Plays lives of many users through the extracted ledger: actions are read line by line, and of each user two whole
-   numbers of 64 bits are written for every action: grains and debit, or -1 where it is refused. *)
+(* Plays lives of many users through the extracted ledger, line by line; answers are whole numbers of 64 bits. To an action:
+   of each user grains and debit, or -1 twice where it is refused. To "E epoch streams": of each user what is left, what all
+   debits and losses of the epoch are, and of each stream what was spent in how many payments. To "U epoch streams": what is
+   public, of each stream its last slot, what it was billed, where copies went on, and the largest shares. To "T number":
+   whether a copy would go on. *)
 
 let big = Big_int_Z.big_int_of_string
 let out = Buffer.create (1 lsl 20)
@@ -49,6 +52,36 @@ let read_action words =
   | [ "R"; number ] -> fun _ -> Ledger.Restore (int_of_string number)
   | _ -> failwith "no action"
 
+(* What was paid and lost in an epoch: of every payment, on whatever branch. Losses are counted in units, rounded up. *)
+let paid_in epoch (state : Ledger.state) =
+  List.fold_left (fun (debits, losses) ((k, debit), loss) ->
+      if Big_int_Z.eq_big_int k epoch then (Big_int_Z.add_big_int debits debit, Big_int_Z.add_big_int losses loss)
+      else (debits, losses)) (Big_int_Z.zero_big_int, Big_int_Z.zero_big_int) state.paid
+let in_units losses =
+  Big_int_Z.div_big_int (Big_int_Z.add_big_int losses (Big_int_Z.pred_big_int Ledger.gRAINS)) Ledger.gRAINS
+
+let put_standing config epoch streams (state : Ledger.state) =
+  put_big (Ledger.left_at config state.now epoch);
+  let debits, losses = paid_in epoch state in
+  put_big debits; put_big (in_units losses);
+  List.iter (fun stream ->
+      let own = Ledger.view epoch (Ledger.get Ledger.zero stream state.now.own) in
+      put_big own.spent; put_big own.active) streams
+
+let put_public (config : Ledger.config) epoch streams (state : Ledger.state) =
+  let zero = Big_int_Z.zero_big_int in
+  put_big state.now.assigned;
+  put_big (Ledger.levied epoch state.now.levies);
+  List.iter (fun stream ->
+      put_big (if Ledger.has stream state.now.slots then Ledger.get zero stream state.now.slots else big "-9999999");
+      put_big (Ledger.get zero stream state.seen.billed);
+      let marks = List.sort_uniq Big_int_Z.compare_big_int 
+          (if config.by_class stream then Ledger.get [] stream state.seen.restored else []) in
+      put (Int64.of_int (List.length marks)); List.iter put_big marks;
+      for m = 0 to Big_int_Z.int_of_big_int config.top do
+        put_big (Ledger.share_of state.seen stream (Big_int_Z.big_int_of_int m))
+      done) streams
+
 let () =
   set_binary_mode_out stdout true;
   let config, states = read_config (String.split_on_char ' ' (input_line stdin)) in
@@ -56,10 +89,10 @@ let () =
     while true do
       let words = String.split_on_char ' ' (input_line stdin) in
       (match words with
-       | [ "E"; stream; epoch ] ->
-           Array.iter (fun (state : Ledger.state) ->
-               put_big (Ledger.left_at config state.now (big epoch));
-               put_big (Ledger.payments state.now (big stream) (big epoch))) states
+       | "E" :: epoch :: streams -> Array.iter (put_standing config (big epoch) (List.map big streams)) states
+       | "U" :: epoch :: streams -> put_public config (big epoch) (List.map big streams) states.(0)
+       | [ "T"; number ] ->
+           put (match Ledger.step config states.(0) (Ledger.Restore (int_of_string number)) with Some _ -> 1L | None -> 0L)
        | _ ->
            let action = read_action words in
            Array.iteri (fun user state ->

@@ -3,7 +3,10 @@
     python tests/ledger_oracle.py 1000        # so many worlds of a thousand users each
 
 A world is a public script of 300 slots and more, with copies, restorations, levies, quotas and refusals; its users
-differ in when they are there. Every weight, every debit and every refusal must be the same, to the unit.
+differ in when they are there. Every weight and refusal must be the same, to the unit. After every action so must be
+what each account holds, has spent and has paid in each stream, and what is public: last slots, bills, the largest
+shares and the slots after which copies went on. Debits are differences of balances, and refusals are those of the
+program. What is said in public must bound what the ledger of the proof has lost, after every action.
 """
 
 from __future__ import annotations
@@ -18,17 +21,22 @@ from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from dpi.budget import Accounts, Epsilon, clocked, fade, spend_first
-from dpi.budget.billing import SHARE_STEPS, assignable, debit, left
+from dpi.budget.billing import SHARE_STEPS, assignable, left
 from dpi.budget.charge import LostSlots
 from dpi.budget.classes import Bounds, GroupBudget
 from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.errors import ClockError, OptionError
 from dpi.exact.integers import GRAINS
+from dpi.stream.registration import _check_quota
 
+UNPAID = -9999999
+"""The last slot of a stream that has none."""
 PROOFS = Path(__file__).resolve().parent.parent / "proofs"
 KEY = bytes(32)
 
@@ -61,7 +69,9 @@ class World:
     slots: int
     lines: list[str] = field(default_factory=list)
     results: list[np.ndarray] = field(default_factory=list)
-    """Of each action and user: grains and debit, or -1 twice where it is refused."""
+    """What the ledger of the proof should say to each line."""
+    asked: list[int] = field(default_factory=list)
+    """The lines of these results."""
     hit: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -75,7 +85,13 @@ class World:
         ]
         self.gentle = rng.random() < 0.5
         """Small prices and shares, so that users pay in hundreds of slots; otherwise anything."""
+        self.drawn = rng.random() < 0.5
+        """Whether prices are those that are drawn: then it is known what accounts have left at most."""
+        self.often = rng.random() < 0.3
+        """Whether copies are made and go on often, also where shares are small."""
         self.epsilon, self.top = rng.choice(amounts[1:3] if self.gentle else amounts), rng.choice([1, 2, 4, 6])
+        self.caps = [rng.choice([1, 8, 64, 512, SHARE_STEPS]) for _ in range(self.top + 1)]
+        """The largest share of each class, where copies go on often: so that it matters in which class a user is."""
         self.period = rng.choice([0, 0, 0, 5, 60])
         self.streams = [rng.randrange(4)] if self.period else rng.sample(range(5), rng.randint(1, 3))
         classes = any(stream % 2 == 0 for stream in self.streams)
@@ -90,6 +106,9 @@ class World:
         self.levied = rng.random() < 0.3
         """Levies by hand, which no public bound knows of: such a world has no quotas."""
         self.lost = np.zeros(self.users, dtype=np.int64)
+        self.spent = {stream: np.zeros(self.users, dtype=np.int64) for stream in range(5)}
+        """What each user has lost in each stream: on whatever branch, in the newest epoch."""
+        self.epoch, self.losses = 0, [0] * self.users
         table = policy.grains(np.arange(400)).tolist()
         first = rng.choice([0, 0, -7, 1000])
         self.next = dict.fromkeys(self.streams, first)
@@ -99,37 +118,44 @@ class World:
         """Write a line of the script."""
         self.lines.append(" ".join(map(str, words)))
 
+    def expect(self, numbers: object) -> None:
+        """Note what the ledger of the proof should say to the last line."""
+        self.results.append(np.asarray(numbers, dtype="<i8").ravel())
+        self.asked.append(len(self.lines) - 1)
+
     def give(self, grains: object = 0, cost: object = 0) -> None:
-        """Note what comes of an action."""
+        """Note what comes of an action, and what everything is after it."""
         result = np.empty((self.users, 2), dtype="<i8")
         result[:, 0], result[:, 1] = grains, cost
-        self.results.append(result)
+        self.expect(result)
+        self.stand()
 
     def refuse(self, why: str) -> None:
         """Note a refusal."""
         self.hit["refused: " + why] += 1
         self.give(-1, -1)
 
+    def answers(self) -> list[tuple[np.ndarray, str]]:
+        """Each answer with its line."""
+        return [(result, self.lines[number]) for result, number in zip(self.results, self.asked, strict=True)]
+
     def play(self) -> None:
         """Choose actions until there are enough slots."""
         paid = 0
         while paid < self.slots:
-            if paid < 20 and self.rng.random() < 0.1:  # while there is something to give
+            if paid < 40 and self.rng.random() < 0.2:  # while there is something to give
                 self.assign()
             draw = self.rng.random()
-            if draw < 0.93 or (self.gentle and self.rng.random() < 0.8):
+            if draw < 0.8 or (draw < 0.93 and not self.often) or (self.gentle and not self.often and draw < 0.98):
                 paid += self.pay()
-            elif draw < 0.96:
+            elif draw < (0.88 if self.often else 0.96):
                 self.copy()
-            elif draw < 0.985:
+            elif draw < (0.97 if self.levied else 0.985):
                 self.restore()
             elif draw < 0.99 and self.levied:
                 self.levy()
             else:
                 self.assign()
-        epoch = self.accounts._epoch(max(self.accounts._slots.values(), default=0))
-        for stream in self.streams:
-            self.stand(stream, epoch)
 
     def pay(self) -> int:
         """Pay for a slot, or try one that must be refused."""
@@ -159,6 +185,7 @@ class World:
         if self.settle(slot, here, Epsilon(units), options):
             self.billed[stream] += units
             self.next[stream] = slot + 1
+            self.give(*self.done)
             return 1
         return 0
 
@@ -171,9 +198,10 @@ class World:
         for m in due:
             steps = self.rng.choice([1, SHARE_STEPS, SHARE_STEPS // 2, self.rng.randint(1, SHARE_STEPS)])
             steps = self.rng.randint(1, 16) if self.gentle and m else steps
+            steps = self.rng.randint(1, self.caps[m]) if self.often else steps
             groups.setdefault(self.rng.randrange(3), []).append((m, Fraction(steps, SHARE_STEPS)))
         bounds, drawn = self.bounds[stream].draw(slot, tuple(map(tuple, groups.values())))
-        if self.rng.random() < 0.5:  # any other price keeps the promise as well
+        if not self.drawn and self.rng.random() < 0.5:  # any other price keeps the promise as well
             prices = [Epsilon(self.rng.randint(1, 2 * self.epsilon + 9) % LARGEST + 1) for _ in drawn]
             drawn = tuple(GroupBudget(price, each.classes) for price, each in zip(prices, drawn, strict=True))
         if wrong and self.rng.random() < 0.5 and stream in self.next:
@@ -187,6 +215,7 @@ class World:
         options = {"whole": whole, "stream": str(stream), "groups": drawn}
         if self.settle(slot, here, max(group.epsilon for group in drawn), options):
             self.bounds[stream], self.next[stream] = bounds, slot + 1
+            self.give(*self.done)
             return 1
         return 0
 
@@ -200,13 +229,23 @@ class World:
         except OptionError as error:
             self.refuse(str(error).split(" ")[0])
             return False
-        costs = np.broadcast_to(debit(bill.units(np.arange(bill.weights.size)), bill.weights), bill.weights.shape)
-        before = self.accounts._standing(self.accounts._table.find(self.names[here]), slot)["spent"]
+        epoch, names = self.accounts._epoch(slot), self.names[here]
+        before = self.holding(slot)
+        begun = self.accounts._standing(self.accounts._table.find(names), slot)["spent"]
         self.accounts.debit(bill)
-        grains, cost = np.zeros((2, self.users), dtype=np.int64)
-        grains[here], cost[here] = bill.weights, costs
-        self.give(grains, cost)
+        grains, cost = np.zeros(self.users, dtype=np.int64), self.holding(slot) - before
+        grains[here] = bill.weights
         self.lost += cost
+        if epoch != self.epoch:
+            self.epoch, self.losses = epoch, [0] * self.users
+            self.spent = {stream: np.zeros_like(cost) for stream in self.spent}
+        self.spent[int(bill.stream)] += cost
+        prices = np.broadcast_to(np.asarray(bill.units(np.arange(bill.weights.size))), bill.weights.shape)
+        for user, price, weight in zip(
+            np.flatnonzero(here).tolist(), prices.tolist(), bill.weights.tolist(), strict=True
+        ):
+            self.losses[user] += price * weight
+        self.done = grains, cost
         kind = "class" if bill.member is not None else "policy"
         price = np.asarray(bill.units(np.arange(bill.weights.size)))
         for name, number in (
@@ -214,8 +253,8 @@ class World:
             ("part of a weight", ((bill.weights > 0) & (bill.weights < GRAINS)).sum()),
             ("no weight", (bill.weights == 0).sum()),
             ("rounded debit", (price * bill.weights.astype(object) % GRAINS != 0).sum()),
-            ("spent less than nothing", (before < 0).sum()),
-            ("refilled", int(self.period > 0) * (before == 0).sum()),
+            ("spent less than nothing", (begun < 0).sum()),
+            ("refilled", int(self.period > 0) * (begun == 0).sum()),
             ("whole", int(bool(options["whole"])) * (bill.weights == GRAINS).sum()),
         ):
             self.hit[f"{kind}: {name}"] += int(number)
@@ -239,9 +278,12 @@ class World:
             return
         bound, held = self.public_bound(), self.accounts.held.units
         free = assignable(held, bound)
-        more = self.rng.choice([0, self.rng.randint(0, free), free, free + 1])
+        if self.accounts.assigned and self.rng.random() < 0.2:  # the ledger could do it, and no chain has it
+            assert not self.granted(-1)
+            self.hit["refused: a quota that shrinks"] += 1
+        more = self.rng.choice([0, self.rng.randint(0, free), free, free + 1, self.rng.randint(0, held)])
         self.tell("A", self.accounts.assigned + more, bound)
-        if more > free:
+        if not self.granted(more):
             self.refuse("a quota of what is not there")
             return
         self.accounts.assign(self.accounts.assigned + more)
@@ -249,9 +291,40 @@ class World:
         self.hit["quota"] += more > 0
         self.give()
 
+    def granted(self, more: int) -> bool:
+        """Whether the program lets a quota grow, by what the store says of the streams without one."""
+        total, before = Epsilon(self.epsilon), self.accounts.assigned
+        streams = {
+            str(stream): SimpleNamespace(name=str(stream), ledger="", quota=None, epsilon=total, held=self.epsilon)
+            for stream in self.streams
+        }
+        streams["quota"] = SimpleNamespace(name="quota", ledger="", quota=Fraction(1), epsilon=total, held=before)
+        waits = self.rng.choice([None, *map(str, self.streams)])
+
+        class Store:  # which knows as much of streams as a store does
+            def reached(_, name: str) -> tuple[int, int] | None:  # noqa: N805
+                spent = self.said(int(name))
+                return None if spent == 0 else (0, spent - (name == waits))
+
+            def pending(_, name: str) -> object:  # noqa: N805
+                paid = name == waits and self.said(int(name)) > 0
+                return SimpleNamespace(spent_after=lambda spent: spent + 1) if paid else None
+
+        asked = SimpleNamespace(name="quota", ledger="", quota=Fraction(1), held=Epsilon(before + more), epsilon=total)
+        try:
+            arguments: Any = asked, Store(), streams
+            _check_quota(*arguments)
+        except OptionError:
+            return False
+        return True
+
+    def said(self, stream: int) -> int:
+        """What the chain says that a stream can have cost a user so far."""
+        return self.bounds[stream].most_spent if stream % 2 == 0 else self.billed[stream]
+
     def public_bound(self) -> int:
         """What streams can have cost a user so far: at least what anybody has paid, and what was levied."""
-        bound = sum(self.bounds[s].most_spent if s % 2 == 0 else self.billed[s] for s in self.streams)
+        bound = sum(map(self.said, self.streams))
         assert sum(units for _, units in self.accounts._levies) <= bound, "a levy that no public bound knows of"
         assert int(self.lost.max()) <= bound, "a user has paid more than is said"
         return bound
@@ -301,17 +374,53 @@ class World:
             self.public_bound()
         self.give()
 
-    def stand(self, stream: int, epoch: int) -> None:
-        """What accounts have left in the end, and how often they have paid."""
-        self.tell("E", stream, epoch)
-        slot = epoch * (self.period or 1)
-        own = self.accounts._own(str(stream))
-        held, paid = np.empty((2, self.users), dtype=np.int64)
+    def holding(self, slot: int) -> np.ndarray:
+        """What each user has spent in the epoch of a slot."""
+        spent = np.empty(self.users, dtype=np.int64)
         place = self.accounts._table.find(self.names)
-        held[place.order] = left(self.accounts._available(slot), self.accounts._standing(place, slot)["spent"])
-        place = own.find(self.names)
-        paid[place.order] = self.accounts._standing(place, slot, own)["active"]
-        self.give(held, paid)
+        spent[place.order] = self.accounts._standing(place, slot)["spent"]
+        return spent
+
+    def stand(self) -> None:
+        """What accounts hold, what is public, and that the one bounds the other."""
+        slots = self.accounts._slots
+        newest = self.accounts._epoch(max(slots.values(), default=0))
+        known = sorted({*self.streams, *map(int, slots)})
+        for epoch in [newest, newest + 1] if self.period and self.rng.random() < 0.1 else [newest]:
+            self.tell("E", epoch, *known)
+            slot = epoch * (self.period or 1)
+            held = left(self.accounts._available(slot), self.holding(slot))
+            here = epoch == self.epoch
+            losses = [-(-loss // GRAINS) if here else 0 for loss in self.losses]
+            found = [held, sum(self.spent.values()) * here, np.array(losses, dtype=np.int64)]
+            for stream in known:
+                own = self.accounts._own(str(stream))
+                place = own.find(self.names)
+                standing = self.accounts._standing(place, slot, own)
+                spent, paid = np.empty((2, self.users), dtype=np.int64)
+                spent[place.order], paid[place.order] = standing["spent"], standing["active"]
+                found += [spent, paid]
+                self.bounded(stream, slot, held, paid)
+            self.expect(np.stack(found, axis=1))
+        self.tell("U", newest, *known)
+        public = [self.accounts.assigned, sum(units for epoch, units in self.accounts._levies if epoch >= newest)]
+        for stream in known:
+            bounds = self.bounds[stream]
+            largest = (
+                [*bounds.largest, *[0] * (self.top + 1)][: self.top + 1] if stream % 2 == 0 else [0] * (self.top + 1)
+            )
+            marks = [len(bounds.restored), *bounds.restored] if stream % 2 == 0 else [0]
+            public += [slots.get(str(stream), UNPAID), 0 if stream % 2 == 0 else self.billed[stream], *marks, *largest]
+        self.expect(public)
+
+    def bounded(self, stream: int, slot: int, held: np.ndarray, paid: np.ndarray) -> None:
+        """No account of a class has more left, and no user of it has lost more in a stream, than is said in public."""
+        bounds = self.bounds[stream]
+        if stream % 2 or stream not in self.streams or bounds.epoch != bounds._epoch(slot):
+            return
+        classes = np.minimum(paid, self.top)
+        assert not self.drawn or (held <= np.array(bounds.left)[classes]).all(), "an account has more left than is said"
+        assert (self.spent[stream] <= np.array(bounds.spent)[classes]).all(), "a user has lost more than is said"
 
 
 def resumed(accounts: Accounts) -> Accounts:
@@ -331,21 +440,27 @@ def bits(here: np.ndarray) -> str:
 def compare(program: Path, world: World) -> int:
     """Play a world with both; returns how many payments there were, and raises where one of them differs."""
     world.play()
-    paid = sum(result[:, 1] > 0 for result in world.results)
-    world.hit["lives of 300 payments and more"] += int((paid >= 300).sum())
     script = "\n".join(world.lines) + "\n"
     answer = subprocess.run([program], input=script.encode(), capture_output=True, check=True).stdout
-    told = np.frombuffer(answer, dtype="<i8").reshape(-1, world.users, 2)
-    ours = np.stack(world.results)
-    assert told.shape == ours.shape
-    differ = (told != ours).any(axis=2)
-    if differ.any():
-        action, user = np.argwhere(differ)[0]
+    check_same(world, np.frombuffer(answer, dtype="<i8"))
+    paid = [result.reshape(-1, 2)[:, 1] > 0 for result, line in world.answers() if line[:2] in ("P ", "C ")]
+    world.hit["lives of 300 payments and more"] += int((np.sum(paid, axis=0) >= 300).sum())
+    return int(np.sum(paid))
+
+
+def check_same(world: World, told: np.ndarray) -> None:
+    """Raise at the first line to which the ledger of the proof says something else."""
+    ours = np.concatenate(world.results)
+    differ = np.flatnonzero(told[: ours.size] != ours[: told.size])
+    if differ.size or told.size != ours.size:
+        place = int(differ[0]) if differ.size else min(told.size, ours.size)
+        number = int(np.searchsorted(np.cumsum([result.size for result in world.results]), place, side="right"))
+        begin = sum(result.size for result in world.results[:number])
         raise AssertionError(
-            f"world {world.seed}, action {action} {world.lines[action + 1][:90]!r}, user {user}: the ledger says "
-            f"{told[action, user].tolist()}, dpi.budget {ours[action, user].tolist()}"
+            f"world {world.seed}, answer {number} to {world.lines[world.asked[number]][:90]!r}, "
+            f"number {place - begin}: the ledger says {told[place : place + 1].tolist()}, "
+            f"dpi.budget {ours[place : place + 1].tolist()}"
         )
-    return int((ours[:, :, 1] > 0).sum())
 
 
 def main(worlds: int, first: int = 0, users: int = 1000, slots: int = 300) -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "proofs"
 FILES = (
-    "Ledger", "Lost", "Invariant", "Payments", "Trace", "Quota", "Laplace", "Mass", "Promise", "Tight", "Mutants",
-    "Draws", "Exponent", "Floats", "Sampler",
+    "Ledger", "Lost", "Invariant", "Payments", "Trace", "Quota", "Laplace", "Mass", "Promise", "Tight",
+    "Admission", "Mutants", "Draws", "Exponent", "Floats", "Sampler",
 )  # fmt: skip
 """In the order in which they need each other."""
 PACKAGES = ("coq", "libzarith-ocaml-dev")

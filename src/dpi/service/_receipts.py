@@ -14,7 +14,8 @@ understood, all streams wait for it: as long as it takes to check a token.
 closed when batches are `settled` before its closing moment, so that each batch whose head came before it was kept
 whole, or its sender was told otherwise, however long that took; and a batch whose head came later counts for later
 slots alone (`dpi.events.slots.Window`). How much others have sent decides how long a slot waits, and nothing else. How
-long a body may take is bounded by its own bytes alone (`dpi.service._body`).
+long a body may take is bounded by its own bytes alone (`dpi.service._body`). In Coq, of a model of all this:
+`batch_alone`, `proofs/Admission.v`; `a_head_counts_by_its_arrival`, `proofs/Admission.v`.
 
 What is assumed: when a head and a last byte arrive does not follow from what is in the batch; and who sends does not
 wait with one batch for the answer to another. Without the kernel's moments, and for a head whose body is sent apart

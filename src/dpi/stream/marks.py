@@ -34,6 +34,8 @@ time is left out. What arrives while a slot is held counts for it, so that this 
 stop would do. If the program was stopped or asleep, the next look is a late one too, with the moment at which it was
 made: nothing was seen in between.
 
+In Coq, of a model of all this: `others_rows_alone`, `proofs/Admission.v`; `marks_by_the_clock`, `proofs/Admission.v`.
+
 Sees positions and moments; no event.
 """
 
