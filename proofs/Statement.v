@@ -1,7 +1,7 @@
 (** Prints what is proved, and what it rests on. *)
 
 From Coq Require Import Reals ZArith List.
-Require Import Ledger Lost Invariant Payments Trace Quota Laplace Mass Promise Tight.
+Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Laplace Mass Promise Store StorePromise Tight.
 
 Open Scope R_scope.
 
@@ -9,6 +9,8 @@ Check ledger_keeps_epsilon.
 Check quotas_keep_epsilon.
 Check promise.
 Check promise_is_tight.
+Check store_loses_what_verify_prints.
+Check promise_of_a_store.
 Print Assumptions ledger_keeps_epsilon.
 Print Assumptions quotas_keep_epsilon.
 Print Assumptions promise.
@@ -17,3 +19,9 @@ Print Assumptions promise_for_sets.
 Print Assumptions promise_under_replacement.
 Print Assumptions promise_is_tight.
 Print Assumptions step_mass_sums_to_one.
+Print Assumptions compressed_adds_its_weight.
+Print Assumptions stated_covers.
+Print Assumptions store_loses_what_verify_prints.
+Print Assumptions promise_of_a_store.
+Print Assumptions promise_of_all_pools.
+Print Assumptions promise_of_a_store_for_sets.
