@@ -1,7 +1,7 @@
 (** Prints what is proved, and what it rests on. *)
 
 From Coq Require Import Reals ZArith List.
-Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Laplace Mass Promise Store StorePromise Tight.
+Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Laplace Mass Promise Store StorePromise Public Tight.
 
 Open Scope R_scope.
 
@@ -11,6 +11,7 @@ Check promise.
 Check promise_is_tight.
 Check store_loses_what_verify_prints.
 Check promise_of_a_store.
+Check what_is_printed_is_public.
 Print Assumptions ledger_keeps_epsilon.
 Print Assumptions quotas_keep_epsilon.
 Print Assumptions promise.
@@ -25,3 +26,5 @@ Print Assumptions store_loses_what_verify_prints.
 Print Assumptions promise_of_a_store.
 Print Assumptions promise_of_all_pools.
 Print Assumptions promise_of_a_store_for_sets.
+Print Assumptions what_is_printed_is_public.
+Print Assumptions what_is_refused_is_public.
