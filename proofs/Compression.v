@@ -39,6 +39,10 @@ Definition of_values (most : nat) (choice : rows -> list nat) (place : nat -> na
   normalised w (map (fun b => fold_right plus O (map (fun i => if Nat.eqb (place i) b then nth i kept O else O)
                                                      (seq 0 (length kept)))) (seq 0 bins)).
 
+(** Blocks of bins are measured instead of bins: [place] says which block a bin is in. *)
+Definition blocks (place : nat -> nat) (number : nat) (c : list Z) : list Z :=
+  map (fun b => sum (map (fun i => if Nat.eqb (place i) b then nth i c 0 else 0) (seq 0 (length c)))) (seq 0 number).
+
 (** How the rows of a slot are counted, and what a price is divided into: one histogram, or one of listed values and one
     of texts, which get a public part of the price each. *)
 Inductive rule :=
@@ -46,20 +50,23 @@ Inductive rule :=
   | Truncate (c : nat) (order : rows -> list nat)
   | Totals (cuts : list Z)
   | Texts (most : nat) (choice : rows -> list nat)
-  | ValuesAndTexts (most : nat) (choice : rows -> list nat) (place : nat -> nat) (bins : nat) (for_texts : Z -> Z).
+  | ValuesAndTexts (most : nat) (choice : rows -> list nat) (place : nat -> nat) (bins : nat) (for_texts : Z -> Z)
+  | Blocks (place : nat -> nat) (number : nat) (r : rule).
 
-Definition compressed (r : rule) (w : Z) (l : rows) : list (list Z) :=
+Fixpoint compressed (r : rule) (w : Z) (l : rows) : list (list Z) :=
   match r with
   | Normalise => [normalised w l]
   | Truncate c order => [truncated c order w l]
   | Totals cuts => [totalled cuts w l]
   | Texts most choice => [of_texts most choice w l]
   | ValuesAndTexts most choice place bins _ => [of_values most choice place bins w l; of_texts most choice w l]
+  | Blocks place number inner => map (blocks place number) (compressed inner w l)
   end.
-Definition divided (r : rule) (price : Z) : list Z :=
+Fixpoint divided (r : rule) (price : Z) : list Z :=
   match r with
   | ValuesAndTexts _ _ _ _ for_texts =>
       let part := Z.max 0 (Z.min (for_texts price) price) in [price - part; part]
+  | Blocks _ _ inner => divided inner price
   | _ => [price]
   end.
 
@@ -130,14 +137,51 @@ Proof.
   cbn [tl]. change (sum (x :: l)) with (x + sum l) in B. specialize (A x (or_introl eq_refl)). lia.
 Qed.
 
+Lemma blocks_within : forall place number w c, within w c -> within w (blocks place number c).
+Proof.
+  intros place number w c [P S]. unfold blocks. split.
+  - intros x X. apply in_map_iff in X as [b [<- _]]. apply sum_nonneg. intros y Y. apply in_map_iff in Y as [i [<- I]].
+    apply in_seq in I. destruct (Nat.eqb (place i) b); [|lia]. apply P, nth_In. lia.
+  - enough (A : forall l bs, NoDup bs -> (forall i, In i l -> 0 <= nth i c 0) ->
+      sum (map (fun b => sum (map (fun i => if Nat.eqb (place i) b then nth i c 0 else 0) l)) bs) <= sum (map (fun i => nth i c 0) l)).
+    { specialize (A (seq 0 (length c)) (seq 0 number) (seq_NoDup _ _)).
+      assert (E : forall l, map (fun i => nth i l 0) (seq 0 (length l)) = l).
+      { induction l as [|x l IH]; [reflexivity|]. cbn [length seq map nth]. f_equal. rewrite <- seq_shift, map_map. exact IH. }
+      rewrite E in A. etransitivity; [apply A|exact S]. intros i I. apply in_seq in I. apply P, nth_In. lia. }
+    induction l as [|i l IH]; intros bs N Q.
+    + rewrite (map_ext _ (fun _ => 0)) by reflexivity. rewrite sum_zero. cbn. lia.
+    + specialize (IH bs N (fun j J => Q j (or_intror J))). specialize (Q i (or_introl eq_refl)). cbn [map].
+      change (sum (nth i c 0 :: map (fun j => nth j c 0) l)) with (nth i c 0 + sum (map (fun j => nth j c 0) l)).
+      enough (sum (map (fun b => sum ((if Nat.eqb (place i) b then nth i c 0 else 0) :: map (fun j => if Nat.eqb (place j) b then nth j c 0 else 0) l)) bs)
+              <= nth i c 0 + sum (map (fun b => sum (map (fun j => if Nat.eqb (place j) b then nth j c 0 else 0) l)) bs)) by lia.
+      assert (One : sum (map (fun b => if Nat.eqb (place i) b then nth i c 0 else 0) bs) <= nth i c 0).
+      { clear IH. induction bs as [|b bs IHb]; [cbn; lia|]. inversion N as [|? ? N1 N2]; subst. cbn [map].
+        change (sum (?a :: ?r)) with (a + sum r). destruct (Nat.eqb_spec (place i) b) as [<-|D]; [|specialize (IHb N2); lia].
+        rewrite (map_ext_in _ (fun _ => 0)); [rewrite sum_zero; lia|].
+        intros d I. destruct (Nat.eqb_spec (place i) d); [subst; contradiction|reflexivity]. }
+      clear IH N. induction bs as [|b bs IHb]; [cbn; lia|]. cbn [map] in *.
+      change (sum ((if Nat.eqb (place i) b then nth i c 0 else 0) :: map (fun b => if Nat.eqb (place i) b then nth i c 0 else 0) bs))
+        with ((if Nat.eqb (place i) b then nth i c 0 else 0) + sum (map (fun b => if Nat.eqb (place i) b then nth i c 0 else 0) bs)) in One.
+      set (f := fun b => sum ((if Nat.eqb (place i) b then nth i c 0 else 0) :: map (fun j => if Nat.eqb (place j) b then nth j c 0 else 0) l)) in *.
+      set (g := fun b => sum (map (fun j => if Nat.eqb (place j) b then nth j c 0 else 0) l)) in *.
+      set (h := fun b => if Nat.eqb (place i) b then nth i c 0 else 0) in *.
+      assert (F : forall bs, sum (map f bs) = sum (map h bs) + sum (map g bs)).
+      { clear. induction bs as [|b bs IH]; [reflexivity|]. cbn [map]. change (sum (?a :: ?r)) with (a + sum r) in *.
+        change (f b + sum (map f bs) = h b + sum (map h bs) + (g b + sum (map g bs))). rewrite IH.
+        change (f b) with (h b + g b). lia. }
+      change (sum (f b :: map f bs) <= nth i c 0 + sum (g b :: map g bs)). change (sum (f b :: map f bs)) with (sum (map f (b :: bs))).
+      rewrite F. cbn [map]. change (sum (h b :: map h bs)) with (h b + sum (map h bs)). change (sum (g b :: map g bs)) with (g b + sum (map g bs)).
+      unfold h at 1. lia.
+Qed.
+
 (** A rule that can be declared: [truncate] keeps at least one event. *)
-Definition rule_ok (r : rule) : bool := match r with Truncate O _ => false | _ => true end.
+Fixpoint rule_ok (r : rule) : bool := match r with Truncate O _ => false | Blocks _ _ inner => rule_ok inner | _ => true end.
 
 (** Every rule adds at most the weight to every histogram, for all rows. *)
 Theorem compressed_adds_its_weight : forall r w l, rule_ok r = true -> 0 <= w ->
   forall c, In c (compressed r w l) -> within w c.
 Proof.
-  intros [|[|c0] order|cuts|most choice|most choice place bins part] w l R W c H; try discriminate R;
+  induction r as [|[|c0] order|cuts|most choice|most choice place bins part|place number r IH]; intros w l R W c H; try discriminate R;
     cbn [compressed In] in H; repeat destruct H as [<-|H]; try contradiction.
   - now apply normalised_adds_its_weight.
   - apply truncated_adds_its_weight; [lia|assumption].
@@ -145,12 +189,14 @@ Proof.
   - now apply within_tail, normalised_adds_its_weight.
   - now apply normalised_adds_its_weight.
   - now apply within_tail, normalised_adds_its_weight.
+  - apply in_map_iff in H as [d [<- D]]. apply blocks_within. now apply (IH w l).
 Qed.
 
 (** The parts of a price, for all histograms of one group, sum to the price. *)
 Lemma divided_sums : forall r price, 0 <= price -> (forall p, In p (divided r price) -> 0 <= p) /\ sum (divided r price) = price.
 Proof.
-  intros r price P. destruct r; cbn [divided]; (split; [intros p H; cbn [In] in H; repeat destruct H as [<-|H]; try contradiction; lia|cbn; lia]).
+  induction r as [| | | | |place number r IH]; intros price P; cbn [divided]; try (now apply IH);
+    (split; [intros p H; cbn [In] in H; repeat destruct H as [<-|H]; try contradiction; lia|cbn; lia]).
 Qed.
 
 (** [whole_pdf]: the histogram of the slot is itself a distribution, so that it moves by at most two units, whoever changes. *)

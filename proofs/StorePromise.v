@@ -98,10 +98,10 @@ Definition added (r : rule) (g : nat) (w : Z) (l : rows) : list (list Z) :=
   repeat [] (g * length (divided r 0)) ++ compressed r w l.
 
 Lemma divided_length : forall r p, length (divided r p) = length (divided r 0).
-Proof. destruct r; reflexivity. Qed.
+Proof. induction r; intros; try reflexivity. apply IHr. Qed.
 
 Lemma compressed_length : forall r w l, length (compressed r w l) = length (divided r 0).
-Proof. destruct r; reflexivity. Qed.
+Proof. induction r; intros; try reflexivity. cbn [compressed divided]. now rewrite map_length. Qed.
 
 Lemma lost_in_nothing : forall n ps, lost_in ps (repeat [] n) = 0%Z.
 Proof. induction n as [|n IH]; intros [|p ps]; cbn; try reflexivity. rewrite IH. lia. Qed.
@@ -129,11 +129,13 @@ Qed.
 (** With a rule that keeps no event nothing is added. *)
 Lemma compressed_within : forall r w l, (0 <= w)%Z -> forall c, In c (compressed r w l) -> within w c.
 Proof.
-  intros r w l W c H. destruct (rule_ok r) eqn:R; [now apply (compressed_adds_its_weight r w l R W)|].
-  destruct r as [|[|n] order| | |]; try discriminate. destruct H as [<-|[]]. unfold within, truncated.
-  generalize (if (sum (counts l) <=? Z.of_nat 0)%Z then counts l else times (length l) (firstn 0 (order l))). intros k.
-  change (Z.of_nat 0) with 0%Z. rewrite Zdiv_0_r, (map_ext _ (fun _ => 0%Z)) by (intros; lia). rewrite sum_zero.
-  split; [|assumption]. intros x X. apply in_map_iff in X as [y [<- _]]. lia.
+  intros r w l W. induction r as [|[|n] order|cuts|most choice|most choice place bins part|place number r IH]; intros c H;
+    try (match type of H with In _ (compressed ?r w l) => exact (compressed_adds_its_weight r w l eq_refl W c H) end).
+  - destruct H as [<-|[]]. unfold within, truncated.
+    generalize (if (sum (counts l) <=? Z.of_nat 0)%Z then counts l else times (length l) (firstn 0 (order l))). intros k.
+    change (Z.of_nat 0) with 0%Z. rewrite Zdiv_0_r, (map_ext _ (fun _ => 0%Z)) by (intros; lia). rewrite sum_zero.
+    split; [|assumption]. intros x X. apply in_map_iff in X as [y [<- _]]. lia.
+  - cbn [compressed] in H. apply in_map_iff in H as [d [<- D]]. now apply blocks_within, IH.
 Qed.
 
 Lemma added_loss : forall r ps g w l, (forall p, In p ps -> (0 <= p)%Z) -> (0 <= w)%Z ->
