@@ -41,9 +41,15 @@ Definition draw_one (e : Z) (before after : list (Z * Z)) (class : Z * Z) : list
 Definition draw (e : Z) (before : list (Z * Z)) (groups : list group) : list (Z * Z) :=
   fold_left (draw_one e before) (concat (map snd groups)) before.
 
-(** After lost slots, from what a copy says on ([Bounds.after_lost]). *)
-Definition after_lost (sh : Z -> Z) (e first last : Z) (marks : list Z) (before : list (Z * Z)) : list (Z * Z) :=
+(** After lost slots, from what a copy says on ([Bounds.after_lost]): everybody paid the most, and as the first of these
+    slots may have been paid for in the copy, a user may be a class further on than it says. *)
+Definition taken_most (sh : Z -> Z) (e first last : Z) (marks : list Z) (before : list (Z * Z)) : list (Z * Z) :=
   map (fun c => (fst c, snd c + most_taken cfg (fun j => raised (sh j)) (e - snd c) (fst c) first last marks)) before.
+Definition further_on (l : list (Z * Z)) : list (Z * Z) :=
+  fold_left (fun acc c => let n := next (fst c) in
+    set n (Z.max (get 0 n acc) (if has n l then snd c else fold_right Z.max 0 (map snd l))) acc) l l.
+Definition after_lost (sh : Z -> Z) (e first last : Z) (marks : list Z) (before : list (Z * Z)) : list (Z * Z) :=
+  further_on (taken_most sh e first last marks before).
 
 (** The most that a stream can have cost a user, and all streams of these accounts together. *)
 Definition stated (b : book) (s : Z) : Z :=
@@ -225,13 +231,13 @@ Proof. intros f. induction l as [|[x b] l IH]; intros m; cbn; [reflexivity|]. no
 Lemma get_absent : forall (l : list (Z * Z)) m, has m l = false -> get 0 m l = 0.
 Proof. induction l as [|[x b] l IH]; intros m H; cbn in *; [reflexivity|]. destruct (x =? m); [discriminate|auto]. Qed.
 
-Lemma after_lost_ok : forall sh e first last marks l, shares_ok sh -> bounds_ok e l ->
-  bounds_ok e (after_lost sh e first last marks l) /\
-  (forall m, has m (after_lost sh e first last marks l) = has m l) /\
-  forall m, has m l = true -> get 0 m (after_lost sh e first last marks l) =
+Lemma taken_most_ok : forall sh e first last marks l, shares_ok sh -> bounds_ok e l ->
+  bounds_ok e (taken_most sh e first last marks l) /\
+  (forall m, has m (taken_most sh e first last marks l) = has m l) /\
+  forall m, has m l = true -> get 0 m (taken_most sh e first last marks l) =
     get 0 m l + most_taken cfg (fun j => raised (sh j)) (e - get 0 m l) m first last marks.
 Proof.
-  intros sh e first last marks l S (B1 & B2 & B3). destruct (raised_ok sh S) as [S' _]. unfold after_lost.
+  intros sh e first last marks l S (B1 & B2 & B3). destruct (raised_ok sh S) as [S' _]. unfold taken_most.
   set (f := fun m x => x + most_taken cfg (fun j => raised (sh j)) (e - x) m first last marks).
   assert (R : forall m x, 0 <= x <= e -> 0 <= f m x <= e).
   { intros m x X. unfold f. destruct (taken_ahead _ (e - x) (e - x) m first last marks S' ltac:(lia)). lia. }
@@ -244,6 +250,44 @@ Proof.
   - intros c C. apply in_map_iff in C as [d [<- D]]. cbn. apply R. now apply B3.
   - intros m. apply has_map.
   - intros m H. rewrite get_map by assumption. reflexivity.
+Qed.
+
+Lemma further_on_ok : forall e l, bounds_ok e l -> bounds_ok e (further_on l) /\
+  (forall m, has m l = true -> has m (further_on l) = true) /\ forall m, get 0 m l <= get 0 m (further_on l).
+Proof.
+  intros e l B. unfold further_on. set (top_ := fold_right Z.max 0 (map snd l)).
+  assert (T : 0 <= top_ <= e).
+  { destruct B as (B1 & B2 & B3). destruct (fold_max_ge (map snd l) 0) as [F _]. fold top_ in F. split; [assumption|].
+    apply fold_max_le; [specialize (B2 0); lia|]. intros x X. apply in_map_iff in X as [c [<- C]]. now apply B3. }
+  assert (G : forall k, incl k l -> forall acc, bounds_ok e acc ->
+    let r := fold_left (fun acc c => set (next (fst c)) (Z.max (get 0 (next (fst c)) acc) (if has (next (fst c)) l then snd c else top_)) acc) k acc in
+    bounds_ok e r /\ (forall m, has m acc = true -> has m r = true) /\ forall m, get 0 m acc <= get 0 m r).
+  { induction k as [|c k IH]; intros K acc A r; [split; [exact A|split; [auto|intros; apply Z.le_refl]]|].
+    set (v := if has (next (fst c)) l then snd c else top_).
+    assert (V : 0 <= v <= e) by (unfold v; destruct (has _ l); [apply B, K; now left|assumption]).
+    destruct A as (A1 & A2 & A3). pose proof (A2 (next (fst c))) as An.
+    assert (N : bounds_ok e (set (next (fst c)) (Z.max (get 0 (next (fst c)) acc) v) acc)).
+    { split; [|split].
+      - rewrite has_set, A1. apply orb_true_r.
+      - intros j. rewrite get_set. destruct (next (fst c) =? j); [lia|apply A2].
+      - intros d D. apply in_set in D as [->|D]; [cbn; lia|now apply A3]. }
+    destruct (IH (fun x X => K x (or_intror X)) _ N) as (I1 & I2 & I3).
+    split; [exact I1|]. split.
+    - intros m M. apply I2. rewrite has_set, M. apply orb_true_r.
+    - intros m. etransitivity; [|apply I3]. rewrite get_set. destruct (Z.eqb_spec (next (fst c)) m); [subst; lia|lia]. }
+  exact (G l (incl_refl l) l B).
+Qed.
+
+Lemma after_lost_ok : forall sh e first last marks l, shares_ok sh -> bounds_ok e l ->
+  bounds_ok e (after_lost sh e first last marks l) /\
+  (forall m, has m l = true -> has m (after_lost sh e first last marks l) = true) /\
+  forall m, has m l = true ->
+    get 0 m l + most_taken cfg (fun j => raised (sh j)) (e - get 0 m l) m first last marks <= get 0 m (after_lost sh e first last marks l).
+Proof.
+  intros sh e first last marks l S B. destruct (taken_most_ok sh e first last marks l S B) as (T1 & T2 & T3).
+  destruct (further_on_ok e _ T1) as (F1 & F2 & F3). split; [exact F1|]. split.
+  - intros m M. apply F2. now rewrite T2.
+  - intros m M. rewrite <- T3 by assumption. apply F3.
 Qed.
 
 (** ** What a step of the ledger does, as far as bounds need it *)
@@ -689,10 +733,10 @@ Proof.
   pose proof (i_held cfg _ I) as Hh.
   destruct Cg as [Cn Co Cc Cp Cq (part & Cl1 & Cl2)].
   assert (Lost : forall s, has s (slots (now (of b))) = true -> bounds_ok (base_of b s) (lost s) /\
-            (forall m, has m (lost s) = has m (said Mc s)) /\
-            forall m, has m (said Mc s) = true -> get 0 m (lost s) = get 0 m (said Mc s) +
+            (forall m, has m (said Mc s) = true -> has m (lost s) = true) /\
+            forall m, has m (said Mc s) = true -> get 0 m (said Mc s) +
               most_taken cfg (fun j => raised (sh s j)) (base_of b s - get 0 m (said Mc s)) m (last_of c s + 1) (last_of (now (of b)) s)
-                         (get [] s (restored (seen (of b))))).
+                         (get [] s (restored (seen (of b)))) <= get 0 m (lost s)).
   { intros s S. apply after_lost_ok; [apply So|]. apply Co. now rewrite Same. }
   constructor; cbn [of now seen copies paid since base most most_then paid_in paid_then b'].
   - exact Bl.
@@ -704,7 +748,7 @@ Proof.
     + intros s S. rewrite Es in S. rewrite Said, Mem, S, Eb. apply Lost, S.
     + intros s C. rewrite Said, Mem, Cl. destruct (has s (slots (now (of b)))) eqn:S.
       2:{ destruct (Cn s ltac:(now rewrite Same)) as (-> & _ & _). destruct (g_new _ _ _ _ _ _ Bn s S) as (_ & _ & ->). cbn. split; [reflexivity|lia]. }
-      destruct (Lost s S) as (L1 & L2 & L3). destruct (Cc s C) as [Ch Cx]. rewrite L2. split; [assumption|]. rewrite L3 by assumption.
+      destruct (Lost s S) as (L1 & L2 & L3). destruct (Cc s C) as [Ch Cx]. split; [now apply L2|]. specialize (L3 _ Ch).
       destruct (Ct s ltac:(now apply in_streams) C) as (m0 & j & bb & an & n & W & A & M & J & _ & T).
       set (X := paid_by Xc s) in *. set (S0 := get 0 (class_of c s 0) (said Mc s)) in *. set (Ee := base_of b s) in *.
       destruct (Co s ltac:(now rewrite Same)) as (_ & Cr & _). specialize (Cr (class_of c s 0)). fold S0 Ee in Cr.
@@ -728,7 +772,7 @@ Proof.
                 part s + x <= if by_class cfg s then get 0 0 (lost s) else get 0 s (billed (seen (of b)))).
       { intros s x S X. destruct (Cl2 s) as (_ & _ & P3). unfold lost_of in X. destruct (by_class cfg s) eqn:C; [|specialize (C8 s); lia].
         assert (Hs : has s (slots (now (of b))) = true) by now apply in_streams.
-        destruct (Lost s Hs) as (L1 & L2 & L3). destruct (Co s ltac:(now rewrite Same)) as (Ch & Cr & _). rewrite (L3 0 Ch).
+        destruct (Lost s Hs) as (L1 & L2 & L3). destruct (Co s ltac:(now rewrite Same)) as (Ch & Cr & _). specialize (L3 0 Ch).
         specialize (Cr 0). set (S0 := get 0 0 (said Mc s)) in *. destruct (raised_ok (sh s) (So s)) as [S' _].
         assert (Fl : first_lost cfg c s 0 = last_of c s + 1) by (unfold first_lost; rewrite P; reflexivity). rewrite Fl in X.
         set (fs := last_of c s + 1) in *. set (ls := last_of (now (of b)) s) in *. set (ms := get [] s (restored (seen (of b)))) in *.
