@@ -29,7 +29,7 @@ nightly: .venv/dev
 # Coq checks the theorems of proofs/, and the running ledger is compared with the proved one. Says so where there is no Coq.
 proofs: .venv/dev
 	$(BIN)/python tools/proofs.py --install
-	DPI_PROOFS=1 $(BIN)/python -m pytest -q -rs tests/proofs/test_coq.py tests/proofs/test_crash_protocol.py
+	DPI_PROOFS=1 $(BIN)/python -m pytest -q -rs tests/proofs/test_coq.py tests/proofs/test_model.py tests/proofs/test_crash_protocol.py
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -49,7 +49,7 @@ Definition further_on (l : list (Z * Z)) : list (Z * Z) :=
   fold_left (fun acc c => let n := next (fst c) in
     set n (Z.max (get 0 n acc) (if has n l then snd c else fold_right Z.max 0 (map snd l))) acc) l l.
 Definition after_lost (sh : Z -> Z) (e first last : Z) (marks : list Z) (before : list (Z * Z)) : list (Z * Z) :=
-  further_on (taken_most sh e first last marks before).
+  if last <? first then before else further_on (taken_most sh e first last marks before).
 
 (** The most that a stream can have cost a user, and all streams of these accounts together. *)
 Definition stated (b : book) (s : Z) : Z :=
@@ -278,13 +278,22 @@ Proof.
   exact (G l (incl_refl l) l B).
 Qed.
 
+Lemma nothing_lost : forall sh h own first last rs, last < first -> most_taken cfg sh h own first last rs = 0.
+Proof.
+  intros sh h own first last rs L. unfold most_taken, walk, slots_between. replace (Z.to_nat (last + 1 - first)) with O by lia.
+  cbn [zrange fold_left]. unfold finish. destruct (mem (first - 1) rs); [|reflexivity].
+  apply Z.le_antisymm; [|apply (proj1 (fold_max_ge _ _))]. apply fold_max_le; [lia|]. intros x X. apply in_map_iff in X as [m [<- _]]. cbn. lia.
+Qed.
+
 Lemma after_lost_ok : forall sh e first last marks l, shares_ok sh -> bounds_ok e l ->
   bounds_ok e (after_lost sh e first last marks l) /\
   (forall m, has m l = true -> has m (after_lost sh e first last marks l) = true) /\
   forall m, has m l = true ->
     get 0 m l + most_taken cfg (fun j => raised (sh j)) (e - get 0 m l) m first last marks <= get 0 m (after_lost sh e first last marks l).
 Proof.
-  intros sh e first last marks l S B. destruct (taken_most_ok sh e first last marks l S B) as (T1 & T2 & T3).
+  intros sh e first last marks l S B. unfold after_lost. destruct (Z.ltb_spec last first).
+  { split; [exact B|]. split; [auto|]. intros m M. rewrite nothing_lost by assumption. lia. }
+  destruct (taken_most_ok sh e first last marks l S B) as (T1 & T2 & T3).
   destruct (further_on_ok e _ T1) as (F1 & F2 & F3). split; [exact F1|]. split.
   - intros m M. apply F2. now rewrite T2.
   - intros m M. rewrite <- T3 by assumption. apply F3.
