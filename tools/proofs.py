@@ -67,7 +67,7 @@ def axioms_of(told: str) -> set[str]:
 
 OPEN = re.compile(r"\b(Admitted|admit|Axioms?|Parameters?|Conjecture|give_up|Unset\s+Guard|bypass_check)\b")
 """What leaves a proof open, or states what is not proved."""
-POINTER = re.compile(r"`(\w[\w']*)`[^`\n]{0,4}\(?`proofs/(\w+)\.v`")
+POINTER = re.compile(r"`(\w[\w']*)`[^`]{0,5}\(?`proofs/(\w+)\.v`")
 """A lemma and the file that it is in, as docstrings and docs name them."""
 _NAMED = re.compile(r"^\s*(?:Theorem|Lemma|Corollary|Definition|Fixpoint|Record|Inductive)\s+([\w']+)", re.MULTILINE)
 
