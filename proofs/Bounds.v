@@ -17,11 +17,13 @@ Record book := {
   base : list (Z * Z);                   (* by stream: what accounts hold, as its bounds know it *)
   most : list (Z * list (Z * Z));        (* by stream and class: the most that a user of it can have spent *)
   most_then : list (list (Z * list (Z * Z)));   (* the same of each copy *)
+  past : list (Z * Z);                   (* by stream: the most that was spent in the epochs before *)
+  past_then : list (list (Z * Z));
   paid_in : list (Z * Z);                (* by stream: what u has truly paid *)
   paid_then : list (list (Z * Z))
 }.
 Definition opened (n : Z) : book :=
-  {| of := start n; since := []; base := []; most := []; most_then := []; paid_in := []; paid_then := [] |}.
+  {| of := start n; since := []; base := []; most := []; most_then := []; past := []; past_then := []; paid_in := []; paid_then := [] |}.
 
 Section Bounds.
 Variable cfg : config.
@@ -30,6 +32,14 @@ Definition base_of (b : book) (s : Z) : Z := get (held cfg (now (of b))) s (base
 Definition newcomers : list (Z * Z) := [(0, 0)].             (* nobody is beyond class 0, and nothing is spent *)
 Definition said (b : list (Z * list (Z * Z))) (s : Z) : list (Z * Z) := get newcomers s b.
 Definition paid_by (l : list (Z * Z)) (s : Z) : Z := get 0 s l.
+
+(** In a new epoch accounts are full, and nobody has paid ([Bounds._entered]). *)
+Definition largest_of (l : list (Z * Z)) : Z := fold_right Z.max 0 (map snd l).
+Definition epoch_now (a : accounts) (s : Z) : Z := epoch_of cfg (last_of a s).
+Definition entered (b : book) (s t : Z) : list (Z * Z) :=
+  if epoch_of cfg t =? epoch_now (now (of b)) s then said (most b) s else newcomers.
+Definition past_at (b : book) (s t : Z) : list (Z * Z) :=
+  if epoch_of cfg t =? epoch_now (now (of b)) s then past b else set s (paid_by (past b) s + largest_of (said (most b) s)) (past b).
 
 Definition next (m : Z) : Z := Z.min (m + 1) (top cfg).
 (** A class that is due: who was in it, and pays, is in the next one, and has spent at most this ([Bounds.draw]). *)
@@ -69,6 +79,16 @@ Definition based (b : book) (s : Z) : list (Z * Z) := set s (base_of b s) (base 
 Definition first_of (b : book) (s t : Z) : list (Z * Z) := if has s (since b) then since b else set s t (since b).
 Definition more (s d : Z) (l : list (Z * Z)) : list (Z * Z) := set s (paid_by l s + d) l.
 
+(** Bounds of a stream where a copy goes on: lost slots of earlier epochs may have cost all of each. *)
+Definition lost_bounds (b : book) (c : accounts) (then_ : list (Z * list (Z * Z))) (s : Z) : list (Z * Z) :=
+  after_lost (share_of (seen (of b)) s) (base_of b s) (first_lost cfg c s (epoch_now (now (of b)) s)) (last_of (now (of b)) s)
+             (get [] s (restored (seen (of b))))
+             (if epoch_now c s =? epoch_now (now (of b)) s then said then_ s else newcomers).
+Definition lost_past (b : book) (c : accounts) (then_ : list (Z * list (Z * Z))) (past_then_ : list (Z * Z)) (s : Z) : Z :=
+  paid_by past_then_ s +
+  (if epoch_now c s =? epoch_now (now (of b)) s then 0
+   else largest_of (said then_ s) + (epoch_now (now (of b)) s - epoch_now c s) * base_of b s).
+
 Definition book_step (b : book) (x : action) : option (book * (Z * Z)) :=
   if negb (allowed b x) then None else
   match step cfg (of b) x with
@@ -77,23 +97,24 @@ Definition book_step (b : book) (x : action) : option (book * (Z * Z)) :=
       Some (match x with
       | PayPolicy s t _ _ _ _ _ =>
           {| of := st'; since := first_of b s t; base := based b s; most := most b; most_then := most_then b;
+             past := past b; past_then := past_then b;
              paid_in := more s cost (paid_in b); paid_then := paid_then b |}
       | PayClass s t groups _ _ =>
-          {| of := st'; since := first_of b s t; base := based b s; most := set s (draw (base_of b s) (said (most b) s) groups) (most b);
-             most_then := most_then b; paid_in := more s cost (paid_in b); paid_then := paid_then b |}
+          {| of := st'; since := first_of b s t; base := based b s; most := set s (draw (base_of b s) (entered b s t) groups) (most b);
+             most_then := most_then b; past := past_at b s t; past_then := past_then b; paid_in := more s cost (paid_in b); paid_then := paid_then b |}
       | Assign _ _ =>
           {| of := st'; since := since b; base := map (fun x => (fst x, Z.max (snd x) (held cfg (now st')))) (base b); most := most b;
-             most_then := []; paid_in := paid_in b; paid_then := [] |}
+             most_then := []; past := past b; past_then := []; paid_in := paid_in b; paid_then := [] |}
       | Copy =>
           {| of := st'; since := since b; base := base b; most := most b; most_then := most b :: most_then b;
-             paid_in := paid_in b; paid_then := paid_in b :: paid_then b |}
+             past := past b; past_then := past b :: past_then b; paid_in := paid_in b; paid_then := paid_in b :: paid_then b |}
       | Restore n =>
           let c := fst (nth n (copies (of b)) (now (of b), [])) in
-          let then_ := nth n (most_then b) [] in
           {| of := st'; since := since b; base := base b;
-             most := map (fun s => (s, after_lost (share_of (seen (of b)) s) (base_of b s) (last_of c s + 1) (last_of (now (of b)) s)
-                                                  (get [] s (restored (seen (of b)))) (said then_ s))) (streams (now (of b)));
-             most_then := most_then b; paid_in := paid_in b; paid_then := paid_then b |}
+             most := map (fun s => (s, lost_bounds b c (nth n (most_then b) []) s)) (streams (now (of b)));
+             most_then := most_then b;
+             past := map (fun s => (s, lost_past b c (nth n (most_then b) []) (nth n (past_then b) []) s)) (streams (now (of b)));
+             past_then := past_then b; paid_in := paid_in b; paid_then := paid_then b |}
       | Levy _ _ => b
       end, (grains, cost))
   end.
@@ -429,7 +450,7 @@ Proof.
 Qed.
 
 (** A slot that is paid, of either kind. *)
-Lemma paying_stays_bounded : forall b st' s t d f M', period cfg = 0 -> invariant (of b) -> bounded b ->
+Lemma paying_stays_bounded : forall b st' s t d f M' pa, period cfg = 0 -> invariant (of b) -> bounded b ->
   in_turn cfg (now (of b)) s t = true -> 0 <= d ->
   (exists x, paid st' = (0, d, x) :: paid (of b)) -> copies st' = copies (of b) ->
   restored (seen st') = restored (seen (of b)) -> (forall x, get 0 x (billed (seen (of b))) <= get 0 x (billed (seen st'))) ->
@@ -446,12 +467,12 @@ Lemma paying_stays_bounded : forall b st' s t d f M', period cfg = 0 -> invarian
      (0 < d -> has (class_of (now st') s 0) (said M' s) = true /\
                paid_by (paid_in b) s + d <= get 0 (class_of (now st') s 0) (said M' s))
    else said M' s = said (most b) s /\ paid_by (paid_in b) s + d <= get 0 s (billed (seen st'))) ->
-  bounded {| of := st'; since := first_of b s t; base := based b s; most := M'; most_then := most_then b; paid_in := more s d (paid_in b); paid_then := paid_then b |}.
+  bounded {| of := st'; since := first_of b s t; base := based b s; most := M'; most_then := most_then b; past := pa; past_then := past_then b; paid_in := more s d (paid_in b); paid_then := paid_then b |}.
 Proof.
-  intros b st' s t d f M' P I B T D [x0 Pd] Ec Er Bi S' L Es El Ea Cl Other Pay.
+  intros b st' s t d f M' pa P I B T D [x0 Pd] Ec Er Bi S' L Es El Ea Cl Other Pay.
   destruct B as [Bl Bb Bg [Gn Go Gc Gp Gg (part & Gl1 & Gl2)] Bs Bc].
   destruct (in_turn_spec _ _ _ _ T) as [T1 _].
-  set (b' := {| of := st'; since := first_of b s t; base := based b s; most := M'; most_then := most_then b; paid_in := more s d (paid_in b); paid_then := paid_then b |}).
+  set (b' := {| of := st'; since := first_of b s t; base := based b s; most := M'; most_then := most_then b; past := pa; past_then := past_then b; paid_in := more s d (paid_in b); paid_then := paid_then b |}).
   assert (Eh : held (now st') = held (now (of b))) by (unfold Ledger.held; now rewrite Ea).
   assert (Ebase : forall x, base_of b' x = base_of b x).
   { intros x. unfold base_of at 1. cbn [of base b']. unfold based. rewrite Eh, get_set. destruct (Z.eqb_spec s x); [now subst|reflexivity]. }
@@ -468,7 +489,7 @@ Proof.
     destruct (by_class cfg s); [apply (proj1 (proj2 (proj2 Pay)))|destruct Pay as [-> _]; lia]. }
   assert (Sum : forall g : Z -> Z, (has s (slots (now (of b))) = false -> g s = 0) ->
             sum (map g (streams (now st'))) = sum (map g (streams (now (of b))))) by (intros g G; unfold streams; rewrite Es; now apply sum_set).
-  constructor; cbn [of since base most most_then paid_in paid_then b'].
+  constructor; cbn [of since base most most_then past past_then paid_in paid_then b'].
   - now rewrite Ec.
   - intros x. rewrite Ebase, Eh. apply Bb.
   - intros x X. unfold based. rewrite has_set. rewrite Has in X. apply orb_true_iff in X as [X|X]; [now rewrite X|].
@@ -550,7 +571,7 @@ Proof.
   assert (W : 0 <= gr <= GRAINS) by (unfold gr; destruct here; [apply weight_range|lia]).
   destruct (settle_spec _ _ _ _ _ _ _ _ _ P I T E0 (proj1 W) Q) as (Ed & _ & D & Pd & Se & Ec & Es & El & Ea & Cl & _).
   assert (De : d <= e) by (rewrite Ed; apply debit_le; apply Z.mul_le_mono_nonneg_l; lia).
-  apply (paying_stays_bounded b st' s t d 0 (most b) P I B T D Pd Ec); auto; try (rewrite Se); try reflexivity.
+  apply (paying_stays_bounded b st' s t d 0 (most b) (past b) P I B T D Pd Ec); auto; try (rewrite Se); try reflexivity.
   - intros x. cbn [billed]. rewrite get_set. destruct (Z.eqb_spec s x); subst; lia.
   - intros x. unfold shares. rewrite Se. apply (i_shares cfg _ I).
   - intros x m. unfold shares. rewrite Se. apply Z.le_refl.
@@ -596,7 +617,9 @@ Proof.
       apply (g_nonneg _ _ _ _ _ _ (b_now b B)). }
   assert (Df : d <= parts (base_of b s - paid_by (paid_in b) s) f).
   { etransitivity; [exact Dl|]. apply parts_mono; lia. }
-  apply (paying_stays_bounded b st' s t d f (set s (draw (base_of b s) (said (most b) s) groups) (most b)) P I B T D Pd Ec);
+  assert (Ent : entered b s t = said (most b) s) by (unfold entered, epoch_now; rewrite !epoch_none by assumption; reflexivity).
+  rewrite Ent.
+  apply (paying_stays_bounded b st' s t d f (set s (draw (base_of b s) (said (most b) s) groups) (most b)) (past_at b s t) P I B T D Pd Ec);
     auto; try (rewrite Se); try reflexivity; try (intros; cbn [billed]; lia).
   - intros x m'. unfold shares, share_of. rewrite Se. cbn [largest]. rewrite get_set. destruct (Z.eqb_spec s x).
     + subst. apply asks_range; [intros y Y; specialize (Steps y Y); lia|]. apply (i_shares _ _ I).
@@ -619,7 +642,7 @@ Qed.
 
 Lemma opened_bounded : forall n, 0 <= n <= epsilon cfg -> bounded (opened n).
 Proof.
-  intros n N. constructor; cbn [of since base most most_then paid_in paid_then opened].
+  intros n N. constructor; cbn [of since base most most_then past past_then paid_in paid_then opened].
   - split; reflexivity.
   - intros s. apply Z.le_refl.
   - intros s H. discriminate.
@@ -639,7 +662,7 @@ Lemma copy_stays : forall b b' out, period cfg = 0 -> invariant (of b) -> bounde
 Proof.
   intros b b' out P I B E. unfold book_step in E. cbn in E. injection E as <- _.
   destruct B as [[Bl1 Bl2] Bb Bg Bn Bs Bc].
-  constructor; cbn [of now seen copies paid since base most most_then paid_in paid_then].
+  constructor; cbn [of now seen copies paid since base most most_then past past_then paid_in paid_then].
   - cbn [length]. auto.
   - exact Bb.
   - exact Bg.
@@ -675,7 +698,7 @@ Proof.
   assert (Eb : forall s, has s (slots (now (of b))) = true -> base_of b s <= base_of b' s).
   { intros s S. unfold base_of. cbn [of now base b']. fold h. rewrite base_after, (Bg s S).
     rewrite (get_default _ _ h (held (now (of b))) s (Bg s S)). lia. }
-  constructor; cbn [of now seen copies paid since base most most_then paid_in paid_then b'].
+  constructor; cbn [of now seen copies paid since base most most_then past past_then paid_in paid_then b'].
   - split; reflexivity.
   - intros s. unfold base_of. cbn [of now base b']. fold h. rewrite base_after. destruct (has s (base b)); lia.
   - intros s S. specialize (Bg s S). fold h. clear -Bg. induction (base b) as [|[x v] l IH]; [discriminate|]. cbn in *.
@@ -727,6 +750,8 @@ Proof.
   set (a := charge_lost cfg (of b) (c, bt)) in *. injection Q as <- _ _.
   set (sh := fun s => share_of (seen (of b)) s) in *.
   set (lost := fun s => after_lost (sh s) (base_of b s) (last_of c s + 1) (last_of (now (of b)) s) (get [] s (restored (seen (of b)))) (said Mc s)) in *.
+  assert (Lb : forall s, lost_bounds b c Mc s = lost s).
+  { intros s. unfold lost_bounds, lost, epoch_now, first_lost. rewrite !epoch_none, P by assumption. reflexivity. }
   match goal with |- bounded ?x => set (b' := x) end.
   assert (Str : streams a = streams (now (of b))) by (unfold streams; now rewrite Es).
   assert (Eb : forall s, base_of b' s = base_of b s) by (intros; unfold base_of, b'; cbn [of now base]; unfold Ledger.held; now rewrite Ea).
@@ -734,7 +759,7 @@ Proof.
   assert (Same : forall s, has s (slots c) = has s (slots (now (of b)))).
   { intros s. apply eq_true_iff_eq. split; [intros H; apply in_streams, C4, H|intros H; apply Cov, in_streams, H]. }
   assert (Said : forall s, said (most b') s = if mem s (streams (now (of b))) then lost s else newcomers)
-    by (intros; unfold said, b'; cbn [most]; apply get_keys).
+    by (intros; unfold said, b'; cbn [most]; rewrite get_keys, Lb; reflexivity).
   assert (Mem : forall s, mem s (streams (now (of b))) = has s (slots (now (of b)))).
   { intros s. apply eq_true_iff_eq. rewrite mem_in. apply in_streams. }
   assert (So : forall s, shares_ok (sh s)) by (intros; apply (i_shares cfg _ I s)).
@@ -747,7 +772,7 @@ Proof.
               most_taken cfg (fun j => raised (sh s j)) (base_of b s - get 0 m (said Mc s)) m (last_of c s + 1) (last_of (now (of b)) s)
                          (get [] s (restored (seen (of b)))) <= get 0 m (lost s)).
   { intros s S. apply after_lost_ok; [apply So|]. apply Co. now rewrite Same. }
-  constructor; cbn [of now seen copies paid since base most most_then paid_in paid_then b'].
+  constructor; cbn [of now seen copies paid since base most most_then past past_then paid_in paid_then b'].
   - exact Bl.
   - intros s. fold b'. rewrite Eb. unfold Ledger.held. rewrite Ea. apply Bb.
   - intros s. rewrite Es. apply Bg.

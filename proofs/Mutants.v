@@ -183,7 +183,7 @@ Proof. exists 2, [1%nat; 1%nat], [1]. vm_compute. auto. Qed.
 Definition book_step_unlost (b : book) (x : action) : option (book * (Z * Z)) :=
   match x, book_step small b x with
   | Restore n, Some (b', out) =>
-      Some ({| of := of b'; since := since b'; base := base b'; most := nth n (most_then b) []; most_then := most_then b';
+      Some ({| of := of b'; since := since b'; base := base b'; most := nth n (most_then b) []; most_then := most_then b'; past := past b'; past_then := past_then b';
                paid_in := paid_in b'; paid_then := paid_then b' |}, out)
   | _, r => r
   end.
@@ -211,11 +211,12 @@ Proof. vm_compute. auto. Qed.
 
 (** The theorem of the store is not empty: a stream by class, a copy that goes on, a quota that grows afterwards and pays,
     a separate ledger with a period and a series are all accepted; what u has lost is above zero, and below the sum. *)
-Definition yearly : config := {| epsilon := 2 ^ 20; top := 0; period := 2; policy := fun _ => GRAINS; by_class := fun _ => false |}.
+Definition yearly : config := {| epsilon := 2 ^ 20; top := 0; period := 2; policy := fun _ => GRAINS; by_class := Z.even |}.
 Definition lived : list deed :=
   [OpenLedger small; Pay 0 0 (slot 0 0 true); Pay 0 0 Copy; Pay 0 0 (slot 0 1 true); Pay 0 0 (Restore 0); Pay 0 0 (slot 0 2 true);
    OpenQuota 0 small; Grow 0 0 (2 ^ 19); Pay 0 1 (PayPolicy 1 0 (2 ^ 19) 1 1 false true);
-   OpenLedger yearly; Pay 1 0 (all_at_once 1 0); Pay 1 0 (all_at_once 1 1); Pay 1 0 (all_at_once 1 2);
+   OpenLedger yearly; Pay 1 0 (all_of_it 0 true); Pay 1 0 Copy; Pay 1 0 (all_of_it 1 true); Pay 1 0 (all_of_it 2 true);
+   Pay 1 0 (Restore 0); Pay 1 0 (all_of_it 4 true);
    OpenSeries (2 ^ 10); Draw 2 (2 ^ 9) true].
 Definition after_all (life : list deed) : option store :=
   fold_left (fun s d => match s with None => None | Some s' => option_map fst (store_step s' d) end) life (Some []).

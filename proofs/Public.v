@@ -2,7 +2,7 @@
     and quotas, so that the sum that [dpi verify] prints tells nothing of u. *)
 
 From Coq Require Import Reals ZArith List Bool Lia.
-Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Laplace Promise Store StorePromise.
+Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Epochs Laplace Promise Store StorePromise.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -14,7 +14,8 @@ Definition public_copy (c : accounts * list (Z * Z)) : accounts * list (Z * Z) :
 Definition public_state (st : state) : state :=
   {| now := public_accounts (now st); seen := seen st; copies := map public_copy (copies st); paid := [] |}.
 Definition public_book (b : book) : book :=
-  {| of := public_state (of b); since := since b; base := base b; most := most b; most_then := most_then b; paid_in := []; paid_then := [] |}.
+  {| of := public_state (of b); since := since b; base := base b; most := most b; most_then := most_then b;
+     past := past b; past_then := past_then b; paid_in := []; paid_then := [] |}.
 Definition public_account (a : account) : account := {| rules := rules a; its := public_book (its a) |}.
 Definition public_pool (p : pool) : pool :=
   match p with Shared l => Shared (map public_account l) | Series total drawn _ => Series total drawn 0 end.
@@ -62,8 +63,8 @@ Lemma public_state_eq : forall st st', slots (now st) = slots (now st') -> levie
 Proof. intros st st' A B C D E. unfold public_state, public_accounts. now rewrite A, B, C, D, E. Qed.
 
 Lemma public_book_eq : forall b b', public_state (of b) = public_state (of b') -> since b = since b' -> base b = base b' ->
-  most b = most b' -> most_then b = most_then b' -> public_book b = public_book b'.
-Proof. intros b b' A B C D E. unfold public_book. now rewrite A, B, C, D, E. Qed.
+  most b = most b' -> most_then b = most_then b' -> past b = past b' -> past_then b = past_then b' -> public_book b = public_book b'.
+Proof. intros b b' A B C D E F G. unfold public_book. now rewrite A, B, C, D, E, F, G. Qed.
 
 Lemma public_twice : forall l, map public_copy (map public_copy l) = map public_copy l.
 Proof. intros l. rewrite map_map. apply map_ext. intros [a b]. reflexivity. Qed.
@@ -125,9 +126,10 @@ Proof.
     destruct (forallb (fun s => has s (slots (fst (k, bt)))) (streams (now (of b))) && negb match slots (now (of b)) with [] => true | _ => false end);
       [|exact I]. cbn [same].
     pose proof (charge_lost_public c (of b) k bt) as Ch.
-    apply public_book_eq; try reflexivity; cbn [of most].
+    apply public_book_eq; try reflexivity; cbn [of most past].
     + unfold public_state. cbn [now seen copies]. rewrite Ch. change (copies (of (public_book b))) with (map public_copy (copies (of b))).
       rewrite public_twice. reflexivity.
+    + change (now (of (public_book b))) with (public_accounts (now (of b))). rewrite nth_map_public. reflexivity.
     + change (now (of (public_book b))) with (public_accounts (now (of b))). rewrite nth_map_public. reflexivity.
 Qed.
 

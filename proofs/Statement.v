@@ -1,7 +1,7 @@
 (** Prints what is proved, and what it rests on. *)
 
 From Coq Require Import Reals ZArith List.
-Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Laplace Mass Promise Store StorePromise Public Tight.
+Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Epochs Laplace Mass Promise Store StorePromise Public Tight.
 
 Open Scope R_scope.
 
@@ -22,6 +22,7 @@ Print Assumptions promise_is_tight.
 Print Assumptions step_mass_sums_to_one.
 Print Assumptions compressed_adds_its_weight.
 Print Assumptions stated_covers.
+Print Assumptions stated_with_past_covers.
 Print Assumptions store_loses_what_verify_prints.
 Print Assumptions promise_of_a_store.
 Print Assumptions promise_of_all_pools.

@@ -2,7 +2,7 @@
     budgets. What u has lost by all of it is at most the sum that [dpi verify] prints. *)
 
 From Coq Require Import ZArith List Bool Lia Permutation.
-Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Promise.
+Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Epochs Promise.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -113,13 +113,12 @@ Definition lost_in_store (s : store) : Z := sum (map lost_of_pool s).     (* E Â
 (** The epochs that a stream has entered. *)
 Definition epochs (a : account) (s : Z) : Z :=
   epoch_of (rules a) (last_of (now (of (its a))) s) - epoch_of (rules a) (get 0 s (since (its a))) + 1.
-(** The most that a stream can have cost a user, in units ([most_spent] of [dpi.certificates.chain]). By class and with
-    refills this is Îµ for each epoch; certificates state less. *)
+(** The most that a stream can have cost a user, in units ([most_spent] of [dpi.certificates.chain]). *)
 Definition cost (a : account) (s : Z) : Z :=
   let b := its a in
   if period (rules a) =? 0 then Z.min (base_of (rules a) b s) (stated (rules a) b s)
-  else if by_class (rules a) s then epochs a s * epsilon (rules a)
-  else Z.min (epochs a s * epsilon (rules a)) (get 0 s (billed (seen (of b)))).
+  else Z.min (epochs a s * epsilon (rules a))
+             (if by_class (rules a) s then stated_with_past b s else get 0 s (billed (seen (of b)))).
 Definition printed_for (a : account) : Z := sum (map (cost a) (streams (now (of (its a))))).
 Definition epsilon_of (accounts : list account) : Z := match accounts with a :: _ => epsilon (rules a) | [] => 0 end.
 Definition period_of (accounts : list account) : Z := match accounts with a :: _ => period (rules a) | [] => 0 end.
@@ -311,7 +310,9 @@ Proof.
             change (losses k (paid (of b)) + sum (map (fun k => losses k (paid (of b))) l) <= Z.of_nat (S (length l)) * (epsilon c * GRAINS)). lia. }
           specialize (L ks). unfold ks at 2 in L. rewrite zrange_length in L. lia.
         - intros p X. destruct (D1 p X) as (y & [<-|[]] & Y). apply zrange_in. fold e0 in Y. lia. }
-      destruct (by_class c s) eqn:C; [lia|]. specialize (D6 s C).
+      destruct (by_class c s) eqn:C.
+      { pose proof (stated_with_past_covers c epsilon_range top_range ltac:(lia) b s T E C). nia. }
+      specialize (D6 s C).
       assert (X : sum (map snd (paid_in b)) = paid_by (paid_in b) s).
       { destruct (paid_in b) as [|[k v] [|]]; try discriminate. cbn in D4. injection D4 as ->. unfold paid_by. cbn. rewrite Z.eqb_refl. lia. }
       rewrite X in D5. nia.
@@ -449,7 +450,7 @@ Proof.
   clear A1 A2 L1 L3 L4. induction l as [|a l IH]; [cbn; lia|]. specialize (IH (fun y Y => L2 y (or_intror Y))).
   destruct (L2 a (or_introl eq_refl)) as (_ & _ & _ & Pn).
   assert (B : printed_for a <= sum (map (fun s => epochs a s * epsilon (rules a)) (streams (now (of (its a)))))).
-  { apply sum_le. intros s _. unfold cost. rewrite Pn. destruct (Z.eqb_spec n 0); [contradiction|]. destruct (by_class _ s); lia. }
+  { apply sum_le. intros s _. unfold cost. rewrite Pn. destruct (Z.eqb_spec n 0); [contradiction|]. lia. }
   cbn [map]. change (sum (?u :: ?v)) with (u + sum v). lia.
 Qed.
 

@@ -3,7 +3,7 @@
     sum that [dpi verify] prints after it. *)
 
 From Coq Require Import Reals ZArith List Bool Lra Lia.
-Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Laplace Mass Promise Store.
+Require Import Ledger Lost Invariant Payments Trace Quota Compression Bounds Epochs Laplace Mass Promise Store.
 Import ListNotations.
 Open Scope R_scope.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "proofs"
 FILES = (
-    "Ledger", "Lost", "Invariant", "Payments", "Trace", "Quota", "Compression", "Bounds", "Laplace", "Mass", "Promise",
+    "Ledger", "Lost", "Invariant", "Payments", "Trace", "Quota", "Compression", "Bounds", "Epochs", "Laplace", "Mass", "Promise",
     "Store", "StorePromise", "Public", "Tight", "Mutants",
 )  # fmt: skip
 """In the order in which they need each other."""
