@@ -84,10 +84,10 @@ Definition lost_bounds (b : book) (c : accounts) (then_ : list (Z * list (Z * Z)
   after_lost (share_of (seen (of b)) s) (base_of b s) (first_lost cfg c s (epoch_now (now (of b)) s)) (last_of (now (of b)) s)
              (get [] s (restored (seen (of b))))
              (if epoch_now c s =? epoch_now (now (of b)) s then said then_ s else newcomers).
-Definition lost_past (b : book) (c : accounts) (then_ : list (Z * list (Z * Z))) (past_then_ : list (Z * Z)) (s : Z) : Z :=
+Definition lost_past (b : book) (c : accounts) (past_then_ : list (Z * Z)) (s : Z) : Z :=
   paid_by past_then_ s +
   (if epoch_now c s =? epoch_now (now (of b)) s then 0
-   else largest_of (said then_ s) + (epoch_now (now (of b)) s - epoch_now c s) * base_of b s).
+   else (epoch_now (now (of b)) s - epoch_now c s) * base_of b s).
 
 Definition book_step (b : book) (x : action) : option (book * (Z * Z)) :=
   if negb (allowed b x) then None else
@@ -113,7 +113,7 @@ Definition book_step (b : book) (x : action) : option (book * (Z * Z)) :=
           {| of := st'; since := since b; base := base b;
              most := map (fun s => (s, lost_bounds b c (nth n (most_then b) []) s)) (streams (now (of b)));
              most_then := most_then b;
-             past := map (fun s => (s, lost_past b c (nth n (most_then b) []) (nth n (past_then b) []) s)) (streams (now (of b)));
+             past := map (fun s => (s, lost_past b c (nth n (past_then b) []) s)) (streams (now (of b)));
              past_then := past_then b; paid_in := paid_in b; paid_then := paid_then b |}
       | Levy _ _ => b
       end, (grains, cost))

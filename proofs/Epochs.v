@@ -341,7 +341,7 @@ Proof.
   set (B := after_lost cfg (share_of (seen (of b)) s) e (first_lost c s k) (last_of (now (of b)) s) (get [] s (restored (seen (of b)))) S0) in *.
   assert (Said : said (most b') s = B).
   { unfold said, b'. cbn [most]. rewrite get_keys, One. unfold mem. cbn [existsb]. rewrite Z.eqb_refl. reflexivity. }
-  assert (Past : paid_by (past b') s = lost_past cfg b c Mc Pc s).
+  assert (Past : paid_by (past b') s = lost_past cfg b c Pc s).
   { unfold paid_by, b'. cbn [past]. rewrite get_keys, One. unfold mem. cbn [existsb]. rewrite Z.eqb_refl. reflexivity. }
   unfold steady. rewrite Said, Past. cbn [of now b']. rewrite Ka.
   assert (Fi : forall c2, last_of c2 s <= last_of (now (of b)) s -> first_lost c2 s k <= last_of (now (of b)) s + 1).
@@ -352,7 +352,7 @@ Proof.
   - exact Rp.
   - unfold lost_past. fold kc k. destruct (Z.eqb_spec kc k) as [Ek|Nk]; [rewrite <- Ek; lia|]. change (base_of cfg b s) with e.
     pose proof (before_epochs (paid (of b)) kc e (Z.to_nat (k - kc)) ltac:(intros y; rewrite He; apply (i_epoch cfg _ I))) as Be.
-    replace (kc + Z.of_nat (Z.to_nat (k - kc))) with k in Be by lia. pose proof (largest_nonneg (said Mc s)). lia.
+    replace (kc + Z.of_nat (Z.to_nat (k - kc))) with k in Be by lia. lia.
   - rewrite Eb. exact L1.
   - rewrite Cl. fold m. split; [now apply L2|].
     destruct X4 as (m0 & j & bb & an & n & W & A & M & J & _ & T). fold m in W, A.

@@ -17,8 +17,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "proofs"
 FILES = (
-    "Ledger", "Lost", "Invariant", "Payments", "Trace", "Quota", "Compression", "Bounds", "Epochs", "Laplace", "Mass", "Promise",
-    "Store", "StorePromise", "Public", "Tight", "Mutants",
+    "Ledger", "Lost", "Invariant", "Payments", "Trace", "Quota", "Compression", "Bounds", "Epochs", "Laplace", "Mass",
+    "Promise", "Store", "StorePromise", "Public", "Tight", "Mutants",
 )  # fmt: skip
 """In the order in which they need each other."""
 PACKAGES = ("coq", "libzarith-ocaml-dev")

@@ -128,6 +128,56 @@ def one_stream(rng):
     )
 
 
+def one_step(rng):
+    """Each step of a stream whose accounts are refilled: bounds of its classes, and what epochs before have cost."""
+    epsilon, top, period = rng.choice([60, rng.randrange(1, 1 << 40)]), rng.choice([0, 2]), rng.choice([1, 3])
+    cfg = f"{{| epsilon := {epsilon}; top := {top}; period := {period}; "
+    cfg += "policy := fun _ => 0; by_class := fun _ => true |}"
+    bounds, last = Bounds.initial(Epsilon(epsilon), top, period), None
+    classes = range(top + 2)
+
+    def accounts(last):
+        paid = "" if last is None else f"(0, {last})"
+        return f"{{| table := zero; own := []; slots := [{paid}]; levies := []; assigned := 0 |}}"
+
+    def said(bounds):
+        pairs = "; ".join(f"({m}, {units})" for m, units in enumerate(bounds.spent))
+        return f"[(0, [{pairs}])]", f"[(0, {bounds.past})]"
+
+    def case(largest, marks, levels, past, after):
+        most, before = said(bounds)
+        shares = "; ".join(f"({m}, {steps})" for m, steps in enumerate(largest))
+        seen = f"{{| largest := [(0, [{shares}])]; restored := [(0, {numbers(marks)})]; billed := [] |}}"
+        book = (
+            f"{{| of := {{| now := {accounts(last)}; seen := {seen}; copies := []; paid := [] |}}; since := []; "
+            f"base := [(0, {epsilon})]; most := {most}; most_then := []; past := {before}; past_then := []; "
+            "paid_in := []; paid_then := [] |}"
+        )
+        values = f"map (fun m => if has m l then get 0 m l else -1) {numbers(classes)}"
+        told = numbers(after.spent[m] if m < len(after.spent) else -1 for m in classes)
+        return (
+            f"let c := {cfg} in let b := {book} in let l := {levels} in ({values}, {past})",
+            f"({told}, {after.past})",
+        )
+
+    for _ in range(4):
+        slot = 0 if last is None else last + rng.choice([1, 2])
+        due = sorted({0, *(m for m in range(top + 1) if rng.random() < 0.5)})
+        steps = {m: rng.randint(1, SHARE_STEPS) for m in due}
+        asked = "; ".join(f"(1, [({m}, {steps[m]})])" for m in due)
+        after, _ = bounds.draw(slot, tuple(((m, Fraction(steps[m], SHARE_STEPS)),) for m in due))
+        levels = f"draw c {epsilon} (entered c b 0 {slot}) [{asked}]"
+        yield case([], [], levels, f"paid_by (past_at c b 0 {slot}) 0", after)
+        bounds, last = after, slot
+    most, before = said(bounds)
+    copied, last = last, last + rng.randrange(6)
+    largest = [rng.choice([0, rng.randint(1, SHARE_STEPS)]) for _ in range(top + 1)]
+    marks = sorted({rng.randrange(copied, last + 1) for _ in range(rng.randrange(3))})
+    after = bounds.after_lost(range(copied + 1, last + 1), largest, marks)
+    levels = f"lost_bounds c b {accounts(copied)} {most} 0"
+    yield case(largest, marks, levels, f"lost_past c b {accounts(copied)} {before} 0", after)
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The folder of the files that the cases need, checked."""
@@ -147,11 +197,13 @@ def differ(folder, cases):
 
 
 @needs_coq
-@pytest.mark.parametrize("draw", [one_user, one_user_of_texts, one_stream], ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("draw", [one_user, one_user_of_texts, one_stream, one_step], ids=lambda draw: draw.__name__)
 def test_model_and_program_compute_the_same(draw, built):
     """Rows of a user and the slots of a stream, drawn: every number is equal."""
     rng = random.Random(draw.__name__)
-    cases = [case for _ in range(40) for case in draw(rng)]
+    cases = []
+    while len(cases) < 60:
+        cases += draw(rng)
     assert len(set(cases)) > 30
     assert differ(built, cases) == ""
 
