@@ -30,7 +30,7 @@ nightly: .venv/dev
 proofs: .venv/dev
 	$(BIN)/python tools/proofs.py --install
 	DPI_PROOFS=1 $(BIN)/python -m pytest -q -rs tests/proofs/test_coq.py tests/proofs/test_crash_protocol.py \
-	    tests/proofs/test_doors.py tests/proofs/test_sampler.py tests/proofs/test_stores.py
+	    tests/proofs/test_doors.py tests/proofs/test_model.py tests/proofs/test_sampler.py tests/proofs/test_stores.py
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 (** Definitions that are slightly wrong, each with a proved counterexample of the lemma or theorem that it breaks. *)
 
 From Coq Require Import Reals ZArith List Bool Lra Lia.
-Require Import Ledger Lost Invariant Payments Trace Laplace.
+Require Import Ledger Lost Invariant Payments Trace Compression Bounds Laplace Store.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -159,3 +159,70 @@ Proof.
     by (replace (- rate) with (rate + - (2 * rate)) by ring; rewrite exp_plus; ring).
   assert (exp (- rate) < 1) by (rewrite <- exp_0; apply exp_increasing; lra). nra.
 Qed.
+
+(** ** Compression and the whole store *)
+
+Open Scope Z_scope.
+
+(** 14. Events of [truncate] that are rounded up: c of them move the histogram by more than the weight
+    ([truncated_adds_its_weight]). *)
+Theorem mutant_events_up : exists (c : Z) w kept, sum kept = c /\ sum (map (fun k => k * ((w + c - 1) / c)) kept) > w.
+Proof. exists 2, 1, [1; 1]. vm_compute. auto. Qed.
+
+(** 15. Listed values and texts that cost the whole price each: twice the loss ([divided_sums]). *)
+Theorem mutant_undivided : exists price, 0 < price /\ sum [price; price] > price.
+Proof. exists 1. vm_compute. auto. Qed.
+
+(** 16. A kept text more than the weight is spread over: the parts of a user sum to more ([normalised_adds_its_weight]). *)
+Theorem mutant_spread_over_some : exists w l some, sum some < sum (counts l) /\
+  sum (map (fun rb => proportional w rb (sum some)) (counts l)) > w.
+Proof. exists 2, [1%nat; 1%nat], [1]. vm_compute. auto. Qed.
+
+(** 17. Bounds after a restoration that forget the lost slots: a quota is given of what users have spent in them, and rest
+    and quota together take nearly 2 ε ([stated_covers], [store_loses_what_verify_prints]). *)
+Definition book_step_unlost (b : book) (x : action) : option (book * (Z * Z)) :=
+  match x, book_step small b x with
+  | Restore n, Some (b', out) =>
+      Some ({| of := of b'; since := since b'; base := base b'; most := nth n (most_then b) []; most_then := most_then b'; past := past b'; past_then := past_then b';
+               paid_in := paid_in b'; paid_then := paid_then b' |}, out)
+  | _, r => r
+  end.
+Definition play_book (mutant : book -> action -> option (book * (Z * Z))) (life : list action) : option book :=
+  fold_left (fun b x => match b with None => None | Some b' => option_map fst (mutant b' x) end) life (Some (opened 0)).
+Definition all_of_it (t : Z) (here : bool) : action := PayClass 0 t [(2 ^ 20, [(0, 4096)])] false here.
+Definition restored_rest : list action := [slot 0 0 false; Copy; all_of_it 1 true; Restore 0].
+Definition after_growth (rest : option book) : Z :=       (* what rest and quota have lost in the end; -1: refused *)
+  match rest with
+  | None => -2
+  | Some b =>
+      match grow {| rules := small; its := b |} (new_account small (epsilon small)) (epsilon small - 256) with
+      | None => -1
+      | Some (r, q) =>
+          match act_on q (PayPolicy 1 0 (epsilon small - 256) 1 1 false true) with
+          | Some (q', _) => lost_by r + lost_by q'
+          | None => -1
+          end
+      end
+  end.
+Theorem mutant_bounds_unlost :
+  after_growth (play_book book_step_unlost restored_rest) > epsilon small * GRAINS /\
+  after_growth (play_book (book_step small) restored_rest) = -1.
+Proof. vm_compute. auto. Qed.
+
+(** The theorem of the store is not empty: a stream by class, a copy that goes on, a quota that grows afterwards and pays,
+    a separate ledger with a period and a series are all accepted; what u has lost is above zero, and below the sum. *)
+Definition yearly : config := {| epsilon := 2 ^ 20; top := 0; period := 2; policy := fun _ => GRAINS; by_class := Z.even |}.
+Definition lived : list deed :=
+  [OpenLedger small; Pay 0 0 (slot 0 0 true); Pay 0 0 Copy; Pay 0 0 (slot 0 1 true); Pay 0 0 (Restore 0); Pay 0 0 (slot 0 2 true);
+   OpenQuota 0 small; Grow 0 0 (2 ^ 19); Pay 0 1 (PayPolicy 1 0 (2 ^ 19) 1 1 false true);
+   OpenLedger yearly; Pay 1 0 (all_of_it 0 true); Pay 1 0 Copy; Pay 1 0 (all_of_it 1 true); Pay 1 0 (all_of_it 2 true);
+   Pay 1 0 (Restore 0); Pay 1 0 (all_of_it 4 true);
+   OpenSeries (2 ^ 10); Draw 2 (2 ^ 9) true].
+Definition after_all (life : list deed) : option store :=
+  fold_left (fun s d => match s with None => None | Some s' => option_map fst (store_step s' d) end) life (Some []).
+Theorem store_is_lived_in :
+  match after_all lived with
+  | Some s => (0 <? lost_in_store s) && (lost_in_store s <=? printed s * GRAINS) && (printed s <? promised s) = true
+  | None => False
+  end.
+Proof. vm_compute. auto. Qed.

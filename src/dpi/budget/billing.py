@@ -27,7 +27,7 @@ new rest. `tests/proofs` shows it for all amounts. Quotas are public options, B 
 an account.
 
 In Coq: `debit_covers`, `proofs/Ledger.v`; `affordable_pays`, `proofs/Ledger.v`;
-`quotas_keep_epsilon`, `proofs/Quota.v`.
+`bounds_hold`, `proofs/Bounds.v`; `history_ok`, `proofs/Store.v`.
 
 Sees amounts; no account, no user.
 """

@@ -29,7 +29,8 @@ or weeks: who is active at nine o'clock only meets the same levels as everybody 
 more if its half was chosen in each of its m smallest blocks: that is one slot of each block of 2^m.
 
 What lost slots are charged covers what they can have taken: `finish_covers`, `proofs/Lost.v`, and after restorations
-`restore_any_class`, `proofs/Lost.v`.
+`restore_any_class`, `proofs/Lost.v`. What is said of a stream covers what a user has paid: `stated_covers`,
+`proofs/Bounds.v`.
 
 Sees slot numbers and public shares; no account, no user.
 """

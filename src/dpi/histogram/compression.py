@@ -12,7 +12,7 @@ rows and the user's weight alone: in `normalise`, bin b gets floor(w·r_b/r) wit
 domain is dropped by itself.
 Neither the order of rows nor anybody else's rows enter. Where users are counted in groups, all that a user adds is in
 the histogram of the one group that they are in, by their own history: the histograms together move by no more. In Coq:
-`compression`, `proofs/Ledger.v`.
+`compressed_adds_its_weight`, `proofs/Compression.v`.
 """
 
 from __future__ import annotations

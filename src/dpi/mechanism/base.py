@@ -6,7 +6,8 @@ costs no privacy, and can be replayed after a crash: the same state and measurem
 
 A mechanism knows a histogram, an amount of budget and the slot's number. It never sees a user.
 
-In Coq: groups of one slot `slot_ratio`, `proofs/Laplace.v`; all slots together `promise`, `proofs/Promise.v`.
+In Coq: groups of one slot `slot_ratio`, `proofs/Laplace.v`; all slots together `promise_of_a_store`,
+`proofs/StorePromise.v`.
 """
 
 from __future__ import annotations

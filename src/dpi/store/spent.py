@@ -2,6 +2,8 @@
 
 A certificate states what one stream has cost. Streams that share a ledger lose at most its ε together; what separate
 ledgers and series cost is added. Sees options and certificates, which are public; no account.
+
+In Coq: what a user has lost is at most this sum, `store_loses_what_verify_prints`, `proofs/Store.v`.
 """
 
 from __future__ import annotations
