@@ -155,7 +155,21 @@ def refuse_newer(magic: bytes, data: bytes, thing: str) -> None:
     Traceback (most recent call last):
     dpi.errors.NewerVersion: the file was written by a newer version of dpi: ...
     """
+    if _versions_after(magic, data) > 0:
+        raise newer(thing)
+
+
+def is_older(magic: bytes, data: bytes) -> bool:
+    r"""Return whether `data` begins as `magic` does, with a smaller number: an earlier program has written it.
+
+    >>> is_older(b"dpi state 2\n", b"dpi state 1\n..."), is_older(b"dpi state 2\n", b"dpi state 2\n...")
+    (True, False)
+    """
+    return _versions_after(magic, data) < 0
+
+
+def _versions_after(magic: bytes, data: bytes) -> int:
+    """Return by how much the number in `data` exceeds that of `magic`; 0 if it begins otherwise."""
     name, number = magic.rstrip(b"\n").rsplit(b" ", 1)
     found = re.match(re.escape(name) + rb" (\d{1,9})\n", data)
-    if found is not None and int(found[1]) > int(number):
-        raise newer(thing)
+    return 0 if found is None else int(found[1]) - int(number)
