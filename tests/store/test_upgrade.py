@@ -86,7 +86,7 @@ def test_a_store_is_upgraded_and_goes_on(used, later):
 
 def test_an_older_program_refuses_it(used, later, monkeypatch):
     """It is never taken back; the copy that was made before is put back instead."""
-    target, reopen, copy, kept = used
+    target, reopen, copy, _ = used
     with monkeypatch.context():
         later()
         upgrade.upgrade(target, copy)

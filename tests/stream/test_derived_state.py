@@ -78,9 +78,10 @@ def test_a_paid_slot_is_released_with_it(later, tmp_path, monkeypatch):
     stream = opened(tmp_path / "a.db", "by class")
     for _ in range(3):
         close(stream)
-    with monkeypatch.context() as broken, pytest.raises(OSError, match="gone"):
+    with monkeypatch.context() as broken:
         broken.setattr(type(stream.store), "publish", _gone)
-        close(stream)
+        with pytest.raises(OSError, match="gone"):
+            close(stream)
     stream.store.close()
     later()
     again = opened(tmp_path / "a.db", "by class")
