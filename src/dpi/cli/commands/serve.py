@@ -23,7 +23,7 @@ from dpi.settings.rules import read_size
 from dpi.store import store_exists
 
 _HERE = "command line"
-NEEDED = ("httpx", "msgspec", "prometheus_client", "starlette", "uvicorn", "zstandard")
+NEEDED = ("httpx", "msgspec", "prometheus_client", "pyarrow", "starlette", "uvicorn", "zstandard")
 
 
 def serve(
