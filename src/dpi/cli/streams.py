@@ -254,7 +254,7 @@ def play(
     hand: Callable[[Release], None] | None = None,
     memory: int = 1 << 30,
 ) -> None:
-    """Release every slot from the stream's next one to before `end` from events of files or a table, and hand each out."""
+    """Release every slot from the stream's next one to before `end` from events that are all there; hand each out."""
     first = stream.next_slot
     if first >= end:
         return
