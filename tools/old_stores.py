@@ -18,6 +18,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,7 @@ TOP = 4
 
 def stream_of(store: Store, name: str, top: int | None = None) -> dpi.Stream:
     """Return one of two streams that share the accounts of a store by quotas."""
-    rule = {} if top is None else {"policy": Clocked(top=top)}
-    budget = dpi.Ledger(quota=QUOTAS[name], **rule)
+    budget = dpi.Ledger(quota=QUOTAS[name], policy="auto" if top is None else Clocked(top=top))
     return dpi.Stream(domain=dpi.Categories(VALUES[name], other=None), epsilon=1, store=store, name=name, budget=budget)
 
 
@@ -129,22 +129,21 @@ def write_memory(folder: Path) -> dict[str, Any]:
 def write_service(folder: Path) -> dict[str, Any]:
     """The folder of a service: two slots are released, and events of the next one wait."""
     sys.path.insert(0, str(ROOT / "tests"))
-    from serving import MOMENT, SECOND, running, settings
-
+    serving = import_module("serving")
     (folder / "dpi.toml").write_text(
         '[serve]\nstore = "visits.db"\ntokens = "tokens.json"\n\n[streams.visits]\ndomain = "pages.json"\n'
         'epsilon = 1\nslot = "10s"\nfrom = "2026-01-01"\n',
         "utf-8",
     )
     (folder / "pages.json").write_text('{"kind": "categories", "values": ["home", "search"]}\n', "utf-8")
-    with running(folder, settings()) as found:
+    with serving.running(folder, serving.settings()) as found:
         for slot in range(3):
             rows = [(user, 10.0 * slot + place / 10, "home") for place, user in enumerate(PEOPLE[slot : slot + 5])]
             found.set(10.0 * slot + 5)
             assert found.send(rows, slot).status_code == 200  # noqa: S101 - or there is nothing to keep
         tokens = dict(found.tokens)
         (folder / "of-tests.json").write_text(json.dumps(tokens, indent=1) + "\n", "utf-8")
-        now = (found.service.clock() - MOMENT) / SECOND
+        now = (found.service.clock() - serving.MOMENT) / serving.SECOND
     with dpi.open_store(folder / "visits.db", read_only=True, curator=True) as store:
         return {"now": now} | said(store)
 

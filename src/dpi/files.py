@@ -1,6 +1,9 @@
 """Files that appear whole or not at all, durably: written under another name first, then put in their place.
 
 Among them are secrets, which their owner alone may read, and sealed files: named parts with a checksum.
+
+A system without locks and permissions of files (Windows) reads what others have written. It is refused here, in one
+sentence, to write a store or to keep a secret: two processes would spend one budget, or others read the key.
 """
 
 from __future__ import annotations
@@ -10,10 +13,11 @@ import json
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
-from dpi.errors import StateError, newer
+from dpi.errors import OptionError, StateError, newer
 
 OWNER = 0o600
 """Permissions of a file that its owner alone may read."""
@@ -23,6 +27,45 @@ _SEAL = 32
 PathLike = str | os.PathLike[str]
 Head = dict[str, Any]
 """JSON values that stand before the parts of a sealed file."""
+
+
+def need_posix(what: str) -> None:
+    """Raise `OptionError` on a system that has no locks or no permissions of files.
+
+    >>> need_posix("a store that is written to")
+    """
+    try:
+        import fcntl  # noqa: F401 - whether it is there
+    except ImportError:
+        raise OptionError(
+            f"{what} needs locks and permissions of files, which this system lacks: use Linux or macOS; on Windows, "
+            "its subsystem for Linux (WSL)."
+        ) from None
+
+
+def lock_alone(descriptor: int, *, wait: bool = True) -> bool:
+    """Lock an open file for this process, until it is closed or the process ends; False if another one has it."""
+    need_posix("writing")
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def make_durable(descriptor: int) -> None:
+    """Have the disk keep what was written to a file; on macOS `fsync` alone leaves it in the disk's own memory."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+        except OSError:  # a disk that does not know it
+            pass
+    os.fsync(descriptor)
 
 
 def draft_of(path: Path) -> Path:
@@ -43,7 +86,7 @@ def write_draft(draft: Path, data: bytes | bytearray | memoryview, mode: int, *,
         file.write(data)
         file.flush()
         if durable:
-            os.fsync(file.fileno())
+            make_durable(file.fileno())
     return draft
 
 
@@ -55,8 +98,8 @@ def put(draft: Path, path: Path) -> None:
 
 def put_new(draft: Path, path: Path) -> None:
     """Give a finished draft its name, durably; raise `FileExistsError` if something has that name by now."""
-    with draft.open("rb") as file:
-        os.fsync(file.fileno())
+    with draft.open("rb+") as file:  # Windows flushes what is open for writing alone
+        make_durable(file.fileno())
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -69,16 +112,19 @@ def put_new(draft: Path, path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names of new files in a folder durable."""
+    """Make the names of new files in a folder durable; Windows does so by itself, and opens no folder."""
+    if os.name == "nt":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        make_durable(descriptor)
     finally:
         os.close(descriptor)
 
 
 def create_secret(path: PathLike, data: bytes) -> None:
     """Write a new secret file; refuse to replace one."""
+    need_posix("a file that its owner alone may read")
     target = Path(path)
     draft = write_draft(draft_of(target), data, OWNER)
     try:
@@ -92,6 +138,7 @@ def create_secret(path: PathLike, data: bytes) -> None:
 
 def read_secret(path: PathLike) -> bytes:
     """Return the secret in a file; refuse one that others may read."""
+    need_posix("a file that its owner alone may read")
     file = Path(path)
     if stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise StateError(f"{file} may be read by others than its owner: chmod 600 it, and ask who has read it.")
