@@ -16,6 +16,7 @@ import dpi
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LACKS = "which this system lacks: use Linux or macOS"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -176,6 +177,10 @@ def test_the_matrix_is_that_of_the_classifiers():
     claimed = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
     flow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8"))
     assert flow["jobs"]["wheel"]["strategy"]["matrix"]["python"] == claimed
+    platforms = flow["jobs"]["platforms"]["strategy"]["matrix"]
+    assert platforms["python"] == claimed
+    assert [each.partition("-")[0] for each in platforms["system"]] == ["ubuntu", "macos", "windows"]
+    assert LACKS in "".join(step.get("run", "") for step in flow["jobs"]["platforms"]["steps"])
     assert {claimed[0], claimed[-1]} == set(flow["jobs"]["test"]["strategy"]["matrix"]["python"])
     assert str(claimed).replace("'", '"')[1:-1] in (ROOT / "tools" / "release.py").read_text("utf-8")
 
