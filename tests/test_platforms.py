@@ -149,7 +149,9 @@ def test_what_is_durable_is_on_the_disk_itself(monkeypatch, tmp_path):
 
 def test_output_has_all_letters_on_windows(tmp_path):
     """Where the system's own alphabet has no ε."""
-    program = "import sys, dpi.cli.app; sys.platform = 'win32'; sys.argv[1:] = ['--help']; from dpi.cli import main; main()"
+    program = (
+        "import sys, dpi.cli.app; sys.platform = 'win32'; sys.argv[1:] = ['--help']; from dpi.cli import main; main()"
+    )
     environment = {"PYTHONIOENCODING": "cp1252", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=False)
     assert "at most ε per user" in " ".join(done.stdout.decode("utf-8").split()), done.stderr
