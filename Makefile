@@ -59,8 +59,9 @@ lock: .venv/release
 	    -c constraints.txt --extra service --extra postgres --extra oidc -o deploy/locked.txt pyproject.toml
 
 # dist/: packages built twice to equal bytes, checksums, bill of materials, provenance; wheels tried on each Python that is there.
+# What is missing is said first, and nothing is built then, but for RELEASE=--rehearse.
 release: .venv/release
-	$(BIN)/python tools/release.py
+	$(BIN)/python tools/release.py $(RELEASE)
 
 # Hours, in one process; MUTATE names modules and options, such as MUTATE="budget/accounts.py --sample 50".
 mutate: .venv/dev

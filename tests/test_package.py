@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import dpi
+import dpi.cli.commands
 
 HEAVY = ("numpy", "polars", "pandas", "pyarrow", "scipy", "cryptography", "matplotlib", "typer", "rich", "dpi_research")
 
@@ -82,3 +83,14 @@ def test_types_know_what_is_exported():
 def test_a_name_is_the_same_whatever_was_loaded_before(name):
     """An exported name never gives way to a module of the same name, which an import would put in its place."""
     assert importlib.util.find_spec(f"dpi.{name}") is None
+
+
+def test_the_list_of_commands_is_told_without_what_other_helps_need():
+    """The modules that render Markdown and tracebacks take as long to load as all the rest of `dpi --help`."""
+    run = "from dpi.cli import main\ntry:\n    main()\nexcept SystemExit:\n    print('rich.markdown' in sys.modules)"
+    program = f"import sys; sys.argv = ['dpi', '--help']; exec({run!r})"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines()[-1] == "False"
+    for words in ("Usage: dpi [OPTIONS] COMMAND [ARGS]...", "Begin with `dpi demo`.", "--version", "-h, --help"):
+        assert words in said
+    assert all(f"│ {name} " in said for name in dpi.cli.commands.COMMANDS)

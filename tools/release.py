@@ -1,12 +1,15 @@
 """Builds what is published, twice, and says what it is: dist/ with packages, checksums, bill of materials, provenance.
 
-    python tools/release.py            # `make release`
-    python tools/release.py --build    # without trying the wheels, which needs a package index
+    python tools/release.py                # `make release`
+    python tools/release.py --rehearse     # builds although something is missing
+    python tools/release.py --build        # without trying the wheels, which needs a package index
+    python tools/release.py --set 0.4.0    # writes a version wherever one stands, and builds nothing
 
-Everything is built from what is committed, in an empty folder; then source packages once more from a copy elsewhere
-with other times of files, and wheels from the source packages. The bytes must be equal. Wheels are installed into an
-empty environment of each Python that is on the path, with the hashes of deploy/locked.txt, and used there. The exit
-code is 1 if anything is missing that a release needs: then dist/ is a rehearsal.
+What is missing is said first, and nothing is built then: that takes a second. Everything is built from what is
+committed, in an empty folder; then source packages once more from a copy elsewhere with other times of files, and
+wheels from the source packages. The bytes must be equal. Wheels are installed into an empty environment of each Python
+that is on the path, with the hashes of deploy/locked.txt, and used there. The exit code is 1 if anything is missing
+that a release needs: then dist/, if it was made, is a rehearsal.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -31,6 +34,20 @@ DIST = ROOT / "dist"
 PACKAGES = (".", "packages/audit", "packages/research", "packages/spark")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 GIT = shutil.which("git") or "git"
+STATED = (
+    ("src/dpi/_version.py", r'^__version__ = "(.+)"$'),
+    ("packages/*/pyproject.toml", r'^version = "(.+)"$'),
+    ("packages/*/pyproject.toml", r'^  "dpi-streams(?:-[a-z]+)?==(.+)",$'),
+    ("deploy/conda/recipe.yaml", r'^  version: "(.+)"$'),
+    ("deploy/kubernetes/kustomization.yaml", r"\bnewTag: (\d+\.\d+\.\d+)\b"),
+    ("deploy/helm/Chart.yaml", r"^(?:version|appVersion): (.+)$"),
+    ("deploy/helm/values.yaml", r"\bdpi:(\d+\.\d+\.\d+)\b"),
+    ("docs/howto-team.md", r"\bdpi:(\d+\.\d+\.\d+)\b"),
+    ("docs/install.md", r"^dpi (\d+\.\d+\.\d+)$"),
+    ("docs/install.md", r"\bdpi_streams-(\d+\.\d+\.\d+)-py3"),
+    ("CITATION.cff", r"^version: (.+)$"),
+)
+"""Where the version stands: that of the program is the first, and all others are written after it (`--set`)."""
 USE = """
 import dpi
 stream = dpi.Stream(domain=dpi.Categories(["a", "b"]), epsilon=1, store="visits.db")
@@ -49,19 +66,39 @@ def version_of(source: Path) -> str:
     return str(found)
 
 
+def places(source: Path) -> Iterator[tuple[Path, str]]:
+    """Give the files of a tree in which a version stands, each with how it stands there."""
+    for pattern, stated in STATED:
+        yield from ((path, stated) for path in sorted(source.glob(pattern)))
+
+
+def set_version(source: Path, version: str) -> list[str]:
+    """Write a version wherever one stands; return the files that have changed."""
+    changed = []
+    for path, stated in places(source):
+        text = path.read_text("utf-8")
+        new = re.sub(stated, lambda found: found[0].replace(found[1], version), text, flags=re.MULTILINE)
+        if new != text:
+            path.write_text(new, "utf-8")
+            changed.append(str(path.relative_to(source)))
+    return changed
+
+
 def missing(source: Path) -> list[str]:
     """Return what a release needs and this commit lacks."""
     version, found = version_of(source), []
-    for name in PACKAGES[1:]:
-        project = tomllib.loads((source / name / "pyproject.toml").read_text("utf-8"))["project"]
-        pins = {each.partition("==")[2] for each in project["dependencies"] if each.startswith("dpi-streams")}
-        if {project["version"], *pins} != {version}:
-            found.append(f"{name}/pyproject.toml has another version than {version}.")
+    for path, stated in places(source):
+        if set(re.findall(stated, path.read_text("utf-8"), re.MULTILINE)) - {version}:
+            found.append(f"{path.relative_to(source)} has another version than {version}: `tools/release.py --set`.")
     headings = re.findall(r"^## (.+)$", (source / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     if headings[0] != version:
         found.append(f"CHANGELOG.md begins with {headings[0]!r}: what users notice of {version} must stand first.")
+    if json.loads((source / "deploy/sbom.cdx.json").read_text("utf-8"))["metadata"]["component"]["version"] != version:
+        found.append("deploy/sbom.cdx.json is of another version: `make sbom`.")
+    if not (source / "tests" / "store" / "stores" / f"{version}.json").exists():
+        found.append(f"there are no stores of {version} that later versions are tested on: `tools/old_stores.py`.")
     if git("status", "--porcelain"):
-        found.append("there are changes that are not committed; they are not in what was built.")
+        found.append("there are changes that are not committed; they are not in what is built.")
     if f"v{version}" not in git("tag", "--points-at", "HEAD").split():
         found.append(f"the commit has no tag v{version}.")
     return found
@@ -150,35 +187,56 @@ def working(python: str) -> bool:
 
 
 def main() -> int:
-    """Build, compare, describe, try, and say what is missing."""
+    """Say what is missing; build, compare, describe and try."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rehearse", action="store_true", help="build although something is missing")
     parser.add_argument("--build", action="store_true", help="do not install the wheels")
-    only_build = parser.parse_args().build
+    parser.add_argument("--set", metavar="VERSION", help="write a version wherever one stands, and build nothing")
+    asked = parser.parse_args()
+    if asked.set:
+        print("\n".join(set_version(ROOT, asked.set)))
+        return 0
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        (folder / "source.tar").write_bytes(
-            subprocess.run([GIT, "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
-        )
-        with tarfile.open(folder / "source.tar") as file:
-            file.extractall(folder / "source", filter="data")
-        source, moment = folder / "source", git("log", "-1", "--format=%ct")
-        version = version_of(source)
-        found = [*missing(source), *build_twice(source, folder, moment)]
-        shutil.copy(source / "deploy" / "sbom.cdx.json", DIST / f"dpi_streams-{version}.cdx.json")
-        told = statement(source, version, moment)
-        (DIST / "provenance.json").write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-        sums = [f"{digest(path)}  {path.name}\n" for path in sorted(DIST.iterdir())]
-        (DIST / "SHA256SUMS").write_text("".join(sums), "utf-8")
-        print(f"{len(sums)} files in dist/, built twice from {git('rev-parse', '--short', 'HEAD')}.")
-        for number in () if only_build else PYTHONS:
+        source = committed(folder)
+        found = missing(source)
+        for problem in found:
+            print(f"missing: {problem}", flush=True)
+        if found and not asked.rehearse:
+            print("Nothing was built; `--rehearse` builds nevertheless.")
+            return 1
+        different = make(source, folder)
+        for problem in different:
+            print(f"wrong: {problem}")
+        for number in () if asked.build else PYTHONS:
             if working(f"python{number}"):
-                try_wheels(source, folder / number, f"python{number}", version)
+                try_wheels(source, folder / number, f"python{number}", version_of(source))
                 print(f"Python {number}: installed with hashes, and used.", flush=True)
             else:
                 print(f"Python {number}: not on this machine.", flush=True)
-    for problem in found:
-        print(f"missing: {problem}")
-    return 1 if found else 0
+    return 1 if found or different else 0
+
+
+def committed(folder: Path) -> Path:
+    """Return a folder with what the newest commit holds."""
+    archive = subprocess.run([GIT, "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
+    (folder / "source.tar").write_bytes(archive)
+    with tarfile.open(folder / "source.tar") as file:
+        file.extractall(folder / "source", filter="data")
+    return folder / "source"
+
+
+def make(source: Path, folder: Path) -> list[str]:
+    """Fill dist/ from a tree; return what is not the same twice."""
+    moment, version = git("log", "-1", "--format=%ct"), version_of(source)
+    different = build_twice(source, folder, moment)
+    shutil.copy(source / "deploy" / "sbom.cdx.json", DIST / f"dpi_streams-{version}.cdx.json")
+    told = statement(source, version, moment)
+    (DIST / "provenance.json").write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+    sums = [f"{digest(path)}  {path.name}\n" for path in sorted(DIST.iterdir())]
+    (DIST / "SHA256SUMS").write_text("".join(sums), "utf-8")
+    print(f"{len(sums)} files in dist/, built twice from {git('rev-parse', '--short', 'HEAD')}.", flush=True)
+    return different
 
 
 if __name__ == "__main__":

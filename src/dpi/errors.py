@@ -109,6 +109,14 @@ class NewerVersion(StateError):
     """
 
 
+class OlderState(StateError):
+    """What an estimator has saved is of an earlier version of this program: it is derived anew from measurements.
+
+    >>> issubclass(OlderState, StateError)     # who handles the one handles the other
+    True
+    """
+
+
 def newer(thing: str) -> NewerVersion:
     """Return the error about what a later version of this program has written.
 

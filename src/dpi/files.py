@@ -1,6 +1,9 @@
 """Files that appear whole or not at all, durably: written under another name first, then put in their place.
 
 Among them are secrets, which their owner alone may read, and sealed files: named parts with a checksum.
+
+A system without locks and permissions of files (Windows) reads what others have written. It is refused here, in one
+sentence, to write a store or to keep a secret: two processes would spend one budget, or others read the key.
 """
 
 from __future__ import annotations
@@ -10,10 +13,11 @@ import json
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
-from dpi.errors import StateError, newer
+from dpi.errors import OptionError, StateError, newer
 
 OWNER = 0o600
 """Permissions of a file that its owner alone may read."""
@@ -23,6 +27,45 @@ _SEAL = 32
 PathLike = str | os.PathLike[str]
 Head = dict[str, Any]
 """JSON values that stand before the parts of a sealed file."""
+
+
+def need_posix(what: str) -> None:
+    """Raise `OptionError` on a system that has no locks or no permissions of files.
+
+    >>> need_posix("a store that is written to")
+    """
+    try:
+        import fcntl  # noqa: F401 - whether it is there
+    except ImportError:
+        raise OptionError(
+            f"{what} needs locks and permissions of files, which this system lacks: use Linux or macOS; on Windows, "
+            "its subsystem for Linux (WSL)."
+        ) from None
+
+
+def lock_alone(descriptor: int, *, wait: bool = True) -> bool:
+    """Lock an open file for this process, until it is closed or the process ends; False if another one has it."""
+    need_posix("writing")
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def make_durable(descriptor: int) -> None:
+    """Have the disk keep what was written to a file; on macOS `fsync` alone leaves it in the disk's own memory."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+        except OSError:  # a disk that does not know it
+            pass
+    os.fsync(descriptor)
 
 
 def draft_of(path: Path) -> Path:
@@ -43,7 +86,7 @@ def write_draft(draft: Path, data: bytes | bytearray | memoryview, mode: int, *,
         file.write(data)
         file.flush()
         if durable:
-            os.fsync(file.fileno())
+            make_durable(file.fileno())
     return draft
 
 
@@ -55,8 +98,8 @@ def put(draft: Path, path: Path) -> None:
 
 def put_new(draft: Path, path: Path) -> None:
     """Give a finished draft its name, durably; raise `FileExistsError` if something has that name by now."""
-    with draft.open("rb") as file:
-        os.fsync(file.fileno())
+    with draft.open("rb+") as file:  # Windows flushes what is open for writing alone
+        make_durable(file.fileno())
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -69,16 +112,19 @@ def put_new(draft: Path, path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names of new files in a folder durable."""
+    """Make the names of new files in a folder durable; Windows does so by itself, and opens no folder."""
+    if os.name == "nt":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        make_durable(descriptor)
     finally:
         os.close(descriptor)
 
 
 def create_secret(path: PathLike, data: bytes) -> None:
     """Write a new secret file; refuse to replace one."""
+    need_posix("a file that its owner alone may read")
     target = Path(path)
     draft = write_draft(draft_of(target), data, OWNER)
     try:
@@ -92,6 +138,7 @@ def create_secret(path: PathLike, data: bytes) -> None:
 
 def read_secret(path: PathLike) -> bytes:
     """Return the secret in a file; refuse one that others may read."""
+    need_posix("a file that its owner alone may read")
     file = Path(path)
     if stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise StateError(f"{file} may be read by others than its owner: chmod 600 it, and ask who has read it.")
@@ -155,7 +202,21 @@ def refuse_newer(magic: bytes, data: bytes, thing: str) -> None:
     Traceback (most recent call last):
     dpi.errors.NewerVersion: the file was written by a newer version of dpi: ...
     """
+    if _versions_after(magic, data) > 0:
+        raise newer(thing)
+
+
+def is_older(magic: bytes, data: bytes) -> bool:
+    r"""Return whether `data` begins as `magic` does, with a smaller number: an earlier program has written it.
+
+    >>> is_older(b"dpi state 2\n", b"dpi state 1\n..."), is_older(b"dpi state 2\n", b"dpi state 2\n...")
+    (True, False)
+    """
+    return _versions_after(magic, data) < 0
+
+
+def _versions_after(magic: bytes, data: bytes) -> int:
+    """Return by how much the number in `data` exceeds that of `magic`; 0 if it begins otherwise."""
     name, number = magic.rstrip(b"\n").rsplit(b" ", 1)
     found = re.match(re.escape(name) + rb" (\d{1,9})\n", data)
-    if found is not None and int(found[1]) > int(number):
-        raise newer(thing)
+    return 0 if found is None else int(found[1]) - int(number)

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from threading import Event
 from typing import TYPE_CHECKING, Self, SupportsIndex, cast, overload
 
+from dpi._version import how_to_install
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain import Domain
 from dpi.domain.file import from_description
@@ -234,13 +235,15 @@ class Releases:
         return to_frame(self)
 
     def to_arrow(self) -> pa.Table:
-        """Return the same as a table of pyarrow."""
+        """Return the same as a table of pyarrow, which must be installed."""
+        if find_spec("pyarrow") is None:
+            raise OptionError(f"this table needs pyarrow: {how_to_install('parquet')}; or use `to_polars`.")
         return self.to_polars().to_arrow()
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the same as a pandas frame; pandas must be installed."""
-        if find_spec("pandas") is None:
-            raise OptionError("this table needs pandas: install it, or use `to_polars`.")
+        """Return the same as a pandas frame; pandas and pyarrow must be installed."""
+        if find_spec("pandas") is None or find_spec("pyarrow") is None:
+            raise OptionError("this table needs pandas and pyarrow: install them, or use `to_polars`.")
         return self.to_polars().to_pandas()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

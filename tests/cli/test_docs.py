@@ -23,7 +23,7 @@ def test_every_option_has_its_row():
 
 
 def test_the_surface_is_small():
-    """At most 16 commands, and 180 parameters of all of them, those of further packages included."""
+    """At most 16 commands, and 182 parameters of all of them, those of further packages included."""
     assert len(COMMANDS) <= 16
     made = map(make_command, (*COMMANDS, *SUBCOMMANDS))
-    assert sum(len(command.params) for command in made) <= 180
+    assert sum(len(command.params) for command in made) <= 182

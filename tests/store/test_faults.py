@@ -274,10 +274,10 @@ def test_a_reader_never_delays_a_release(sqlite, key_file) -> None:
 
 
 def test_a_store_of_another_format_is_refused(durable) -> None:
-    """A program does not touch a store that it cannot read, and says which version can."""
+    """An older program does not touch a store of a newer one, and says which version can read it."""
     with durable() as store:
         _schema.set_fact(store.engine, "schema", "99")
         _schema.set_fact(store.engine, "version", "7.5.3")
     for options in ({}, {"read_only": True}):
-        with pytest.raises(StateError, match=r"another version of dpi \(7.5.3\): its format is 99, .* reads 1"):
+        with pytest.raises(StateError, match=r"newer version of dpi \(7.5.3\): its format is 99, .* reads 1"):
             durable(**options)

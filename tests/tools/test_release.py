@@ -16,6 +16,7 @@ import dpi
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LACKS = "which this system lacks: use Linux or macOS"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -43,6 +44,12 @@ def source(tmp_path):
         (folder / name).parent.mkdir(parents=True)
         shutil.copy(ROOT / name, folder / name)
     (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {dpi.__version__}\n\n* x\n")
+    (folder / "deploy").mkdir()
+    (folder / "deploy" / "sbom.cdx.json").write_text(
+        json.dumps({"metadata": {"component": {"version": dpi.__version__}}})
+    )
+    (folder / "tests" / "store" / "stores").mkdir(parents=True)
+    (folder / "tests" / "store" / "stores" / f"{dpi.__version__}.json").write_text("{}")
     return folder
 
 
@@ -57,6 +64,7 @@ def test_a_release_lacks_nothing(release, source):
         (("packages/audit/pyproject.toml", f'version = "{dpi.__version__}"', 'version = "9"'), "packages/audit"),
         (("packages/research/pyproject.toml", f"audit=={dpi.__version__}", "audit==9"), "packages/research"),
         (("CHANGELOG.md", "# Changelog\n", "# Changelog\n\n## Unreleased\n\n* y\n"), "begins with 'Unreleased'"),
+        (("deploy/sbom.cdx.json", dpi.__version__, "9"), "make sbom"),
     ],
 )
 def test_what_a_release_lacks_is_said(release, source, change, said):
@@ -73,6 +81,45 @@ def test_a_commit_without_a_tag_or_with_changes_is_no_release(release, source, m
     """Both are said."""
     monkeypatch.setattr(release, "git", lambda *words: {"status": " M x"}.get(words[0], ""))
     assert len(release.missing(source)) == 2
+
+
+def test_stores_for_later_versions_are_asked_for(release, source):
+    """A version whose stores nobody kept cannot be tested for."""
+    (source / "tests" / "store" / "stores" / f"{dpi.__version__}.json").unlink()
+    (problem,) = release.missing(source)
+    assert "tools/old_stores.py" in problem
+
+
+def test_a_version_is_set_wherever_one_stands(release, tmp_path):
+    """In a copy of this tree: every place is found, and afterwards none is missing."""
+    for pattern, stated in release.STATED:
+        for path in ROOT.glob(pattern):
+            (tmp_path / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, tmp_path / path.relative_to(ROOT))
+            assert set(re.findall(stated, path.read_text("utf-8"), re.MULTILINE)) <= {dpi.__version__}, path
+    changed = release.set_version(tmp_path, "9.8.7")
+    assert {"src/dpi/_version.py", "packages/spark/pyproject.toml", "deploy/conda/recipe.yaml"} <= set(changed)
+    assert release.version_of(tmp_path) == "9.8.7"
+    assert '"dpi-streams-audit==9.8.7"' in (tmp_path / "packages/research/pyproject.toml").read_text("utf-8")
+    assert release.set_version(tmp_path, "9.8.7") == []
+
+
+def test_nothing_is_built_while_something_is_missing(release, source, monkeypatch, capsys):
+    """It is said at once; a rehearsal builds nevertheless, and is no release."""
+    built = []
+    monkeypatch.setattr(release, "committed", lambda _: source)
+    monkeypatch.setattr(release, "make", lambda *_: built.append(1) or [])
+    monkeypatch.setattr(release, "git", lambda *_: "")
+    monkeypatch.setattr(sys, "argv", ["release.py", "--build"])
+    assert release.main() == 1
+    assert f"missing: the commit has no tag v{dpi.__version__}." in capsys.readouterr().out
+    assert built == []
+    monkeypatch.setattr(sys, "argv", ["release.py", "--build", "--rehearse"])
+    assert release.main() == 1
+    assert built == [1]
+    monkeypatch.setattr(release, "git", lambda *words: f"v{dpi.__version__}" if words[0] == "tag" else "")
+    monkeypatch.setattr(sys, "argv", ["release.py", "--build"])
+    assert release.main() == 0
 
 
 def test_packages_are_the_same_bytes_twice_and_stated(release, monkeypatch, tmp_path):
@@ -130,6 +177,10 @@ def test_the_matrix_is_that_of_the_classifiers():
     claimed = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
     flow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8"))
     assert flow["jobs"]["wheel"]["strategy"]["matrix"]["python"] == claimed
+    platforms = flow["jobs"]["platforms"]["strategy"]["matrix"]
+    assert platforms["python"] == claimed
+    assert [each.partition("-")[0] for each in platforms["system"]] == ["ubuntu", "macos", "windows"]
+    assert LACKS in "".join(step.get("run", "") for step in flow["jobs"]["platforms"]["steps"])
     assert {claimed[0], claimed[-1]} == set(flow["jobs"]["test"]["strategy"]["matrix"]["python"])
     assert str(claimed).replace("'", '"')[1:-1] in (ROOT / "tools" / "release.py").read_text("utf-8")
 

@@ -23,7 +23,7 @@ def test_it_is_about_this_version():
     """CycloneDX, of the package as it is."""
     assert (BOM["bomFormat"], BOM["specVersion"]) == ("CycloneDX", "1.6")
     about = BOM["metadata"]["component"]
-    assert (about["name"], about["version"]) == ("dpi", dpi.__version__)
+    assert (about["name"], about["version"]) == ("dpi-streams", dpi.__version__)
 
 
 def test_packages_are_the_pinned_ones():

@@ -55,7 +55,7 @@ class Policy:
     def open(cls, path: Path) -> Self:
         """Return the policy of a file; raise `OptionError` if it is none."""
         try:
-            return cls.from_text(path.read_text())
+            return cls.from_text(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise OptionError(f"{path} cannot be read: {error.strerror}.") from None
         except ValueError:

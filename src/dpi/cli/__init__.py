@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 
 def main() -> None:
@@ -12,6 +13,9 @@ def main() -> None:
     """
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+    if sys.platform == "win32":  # whose output may be in an alphabet without ε
+        for stream in (sys.stdout, sys.stderr):
+            getattr(stream, "reconfigure")(encoding="utf-8")  # noqa: B009 - of no other kind of stream
     try:
         from dpi.cli.app import app
     except KeyboardInterrupt:

@@ -13,7 +13,6 @@ writes. What is decided here is public: certificates, names and periods.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from dpi.cli._errors import check_folder
 from dpi.domain import Domain
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
-from dpi.files import draft_of, put
+from dpi.files import draft_of, make_durable, put
 from dpi.reader import Releases
 from dpi.release import Release, from_frame, to_frame
 from dpi.store import Store, open_store, store_exists
@@ -106,7 +105,7 @@ class OutFile:
 
             for release in stored:
                 add(release)
-            os.fsync(file.fileno())
+            make_durable(file.fileno())
             put(draft, self.path)
             try:
                 yield add
@@ -115,7 +114,7 @@ class OutFile:
                     self.path.unlink()  # nothing was handed out
                 raise
             finally:
-                os.fsync(file.fileno())
+                make_durable(file.fileno())
 
     def _write_table(self, releases: Iterator[Release]) -> None:
         """Write the releases as Parquet, some at a time: a year of a large domain need not fit in memory."""

@@ -78,11 +78,11 @@ def write_delta(stored: Releases, target: str) -> int:
     at once, one is refused.
     """
     try:
+        import pyarrow as pa
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
         from deltalake.exceptions import DeltaError
     except ImportError:
-        raise OptionError(f"a Delta table needs deltalake: {how_to_install('delta')}.") from None
-    import pyarrow as pa
+        raise OptionError(f"a Delta table needs deltalake and pyarrow: {how_to_install('delta')}.") from None
 
     table, newest, there, added = None, None, None, 0
     try:

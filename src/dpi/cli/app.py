@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from dpi._version import __version__
@@ -16,7 +21,7 @@ from dpi.cli.commands import COMMANDS, SUBCOMMANDS
 from dpi.errors import OptionError
 
 if TYPE_CHECKING:
-    from typer._click import Context
+    from typer._click import Context, HelpFormatter
 
 
 class Program(TyperGroup):
@@ -41,6 +46,21 @@ class Program(TyperGroup):
             wrong = usage_failure(error)
             code = error.exit_code if wrong is None else wrong.tell(as_json=as_json)
         sys.exit(code or 0)
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Print the list of commands as typer would, without what only other helps need: that takes as long again."""
+        console = Console(highlight=False)
+        console.print("", Text(f" {self.get_usage(ctx)}", style="bold"), "", sep="\n")
+        for paragraph in str(self.help).split("\n\n"):
+            console.print(Padding(Text(" ".join(paragraph.split())), (0, 1, 1, 1)))
+        options = [record for each in self.get_params(ctx) if (record := each.get_help_record(ctx))]
+        commands = [(name, str(each.help)) for name, each in self.commands.items()]
+        for title, rows in (("Options", options), ("Commands", commands)):
+            grid = Table.grid(padding=(0, 2, 0, 0))
+            grid.add_column(style="bold cyan", no_wrap=True)
+            for name, says in rows:
+                grid.add_row(name, Text(says))
+            console.print(Panel(grid, title=title, title_align="left", border_style="dim"))
 
 
 class Listed(TyperCommand):

@@ -23,7 +23,7 @@ from dpi.reader import Releases
 from dpi.release import Release
 from dpi.settings.declaration import EVENTS, STORE, Setting
 from dpi.settings.streams import StoreSettings
-from dpi.sources import FileEvents, FollowedEvents, broker, read
+from dpi.sources import FileEvents, FollowedEvents, TableEvents, broker, read
 from dpi.store import Store, open_store
 from dpi.store.opening import remove_unused, witness_beside
 from dpi.stream import Stream
@@ -248,13 +248,13 @@ def find_period(slots: Slots, begin: str, end: str | None) -> tuple[int, int | N
 
 def play(
     stream: Stream,
-    events: FileEvents,
+    events: FileEvents | TableEvents,
     end: int,
     signals: Signals,
     hand: Callable[[Release], None] | None = None,
     memory: int = 1 << 30,
 ) -> None:
-    """Release every slot from the stream's next one to before `end` from a file's events, and hand each release out."""
+    """Release every slot from the stream's next one to before `end` from events that are all there; hand each out."""
     first = stream.next_slot
     if first >= end:
         return

@@ -10,7 +10,6 @@ Sees names of tokens and of streams, as the administrator wrote them, and public
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from dpi.certificates.chain import Entry, Head, Link, extend, text_digest
 from dpi.errors import StateError, StoreError
+from dpi.files import lock_alone, make_durable
 
 KINDS = frozenset(
     {
@@ -63,7 +63,7 @@ class AuditLog:
             link = extend(head, facts if about is None else facts | {"about": about})
             line = json.dumps({"text": link.text, "digest": link.digest}, ensure_ascii=False).encode() + b"\n"
             os.pwrite(descriptor, line, size - torn)
-            os.fsync(descriptor)
+            make_durable(descriptor)
 
     def entries(self) -> Iterator[Entry]:
         """Give all acts, in order."""
@@ -96,7 +96,7 @@ class AuditLog:
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                lock_alone(descriptor)
                 yield descriptor
             finally:
                 os.close(descriptor)

@@ -13,7 +13,6 @@ Sees secrets while they are checked; keeps hashes.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import json
@@ -26,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dpi.errors import OptionError, StateError
-from dpi.files import OWNER, write_file
+from dpi.files import OWNER, lock_alone, write_file
 
 ROLES = ("admin", "curator", "analyst", "auditor")
 
@@ -141,7 +140,7 @@ class Tokens:
         """The entries, to be changed by one process at a time and written back whole."""
         lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, OWNER)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_alone(lock)
             entries = dict(self._entries())
             yield entries
             text = json.dumps({"tokens": [asdict(entry) for entry in entries.values()]}, indent=1)

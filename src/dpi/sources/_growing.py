@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from dpi.files import need_posix
 from dpi.sources.live import BLOCK, Block, Done, PositionedInput, Reach
 from dpi.sources.textual import LineReader, Textual
 
@@ -53,6 +54,7 @@ class GrowingFile(PositionedInput):
     """One CSV or NDJSON file."""
 
     def __init__(self, source: Textual, names: Sequence[str], done: Done, known: tuple[Reach, ...] = ()) -> None:
+        need_posix("a file that grows")
         super().__init__(input_name(source.path), done, known)
         self._source, self._names = source, names
         self._tails: dict[str, bytes] = {}

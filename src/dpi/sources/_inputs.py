@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import os
 import select
 import sys
-import termios
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dpi.errors import StateError
+from dpi.files import need_posix
 
 BLOCK = 1 << 22
 """Bytes at a time."""
@@ -44,6 +43,7 @@ class StandardInput:
     """What is piped into the program. It can be read once."""
 
     def __init__(self) -> None:
+        need_posix("standard input")
         self._descriptor = sys.stdin.fileno()
         self._pending, self._taken, self._done = b"", False, 0
 
@@ -89,6 +89,9 @@ class StandardInput:
 
         That is always less than a file has, so no position lies behind its end.
         """
+        import fcntl
+        import termios
+
         count = array("i", [0])
         with suppress(OSError):  # what does not tell has nothing waiting
             fcntl.ioctl(self._descriptor, termios.FIONREAD, count)

@@ -3,7 +3,7 @@
 The footer is schema. A file whose footer or pages are damaged is refused as a whole; no row can cause that. A text
 column declares UTF-8, but many writers do not check it, and polars refuses the whole file for one such row. Then one
 user would decide whether anything is released. So what polars refuses is read again by pyarrow, with texts as the bytes
-that they are; a text that is not UTF-8 is missing by itself.
+that they are; a text that is not UTF-8 is missing by itself. Without pyarrow no such file is opened, whatever is in it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import mmap
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpi.errors import SchemaError, StateError
+from dpi._version import how_to_install
+from dpi.errors import OptionError, SchemaError, StateError
 from dpi.events.columns import LONGEST_NUMBER, bounded
 from dpi.exact.silence import silence
 from dpi.sources._source import EventFile, Progress, missing
@@ -39,6 +41,8 @@ class Columnar(EventFile):
     """A Parquet file, or an Arrow (IPC, Feather) file; with `rows`, as many of them from a first one on."""
 
     def __init__(self, path: str, form: str, rows: tuple[int, int] | None = None) -> None:
+        if find_spec("pyarrow") is None:  # before the file is looked at: what is in it must not decide
+            raise OptionError(f"events in Parquet and Arrow files need pyarrow: {how_to_install('parquet')}.")
         self.path = path
         self.size = Path(path).stat().st_size
         self._form, self._rows = form, rows

@@ -1,6 +1,7 @@
 """The tables of an SQL store, and whether a store is one that this program reads.
 
-There is one format. A store of another one is refused, with the version that wrote it.
+There is one format. A store of a later one is refused, with the version that wrote it; one of an earlier format is
+upgraded first (`dpi.store.upgrade`). A change of these tables is a new format, with a step from the one before.
 """
 
 from __future__ import annotations
@@ -97,15 +98,31 @@ def fingerprint(key: bytes) -> str:
 
 
 def _check_format(engine: Engine) -> None:
+    found = format_of(engine)
+    if found < FORMAT:
+        raise StateError(
+            f"the store has format {found}, of dpi {version_of(engine)}, and this program writes {FORMAT}. Upgrade it "
+            "in place with a back-up that its own version has made: `dpi backup upgrade STORE FILE`. Nothing was "
+            "changed."
+        )
+
+
+def format_of(engine: Engine) -> int:
+    """Return the format of a store; raises `NewerVersion` for one that this program does not know."""
     text = fact(engine, "schema")
     if text is None or not text.isdigit():
         raise StateError("this is no store of dpi, or it is damaged.")
-    if int(text) != FORMAT:
-        version = fact(engine, "version") or "an unpublished one"
+    if int(text) > FORMAT:
         raise NewerVersion(
-            f"the store was written by another version of dpi ({version}): its format is {text}, and this program "
-            f"reads {FORMAT}. Nothing was changed."
+            f"the store was written by a newer version of dpi ({version_of(engine)}): its format is {text}, and this "
+            f"program reads {FORMAT}. Install that version, or a later one. Nothing was changed."
         )
+    return int(text)
+
+
+def version_of(engine: Engine) -> str:
+    """Return the version that made a store, or upgraded it last."""
+    return fact(engine, "version") or "an unpublished version"
 
 
 def lacks_key(engine: Engine) -> bool:

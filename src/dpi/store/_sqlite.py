@@ -59,7 +59,7 @@ class SQLite(Engine):
             raise
 
     def _set_up(self) -> None:
-        for pragma in ("synchronous = FULL", "temp_store = MEMORY"):
+        for pragma in ("synchronous = FULL", "fullfsync = ON", "temp_store = MEMORY"):
             self._connection.execute(f"PRAGMA {pragma}")
         for pragma, answer in (("journal_mode = WAL", "wal"), ("secure_delete = ON", 1)):
             if self.rows(f"PRAGMA {pragma}")[0][0] != answer:

@@ -11,7 +11,6 @@ opened here stays open until the last connection of this process to that inode i
 
 from __future__ import annotations
 
-import fcntl
 import os
 import struct
 import sys
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpi.errors import StoreBusy, StoreError
+from dpi.files import lock_alone, need_posix
 
 BYTE = 1 << 62
 """The byte that is locked: SQLite locks bytes about 2^30."""
@@ -51,6 +51,7 @@ class FileUse:
             if not write:
                 self._key = _counted(path, write=False)
             else:
+                need_posix("a store that is written to")
                 resolved = path.resolve()
                 self._beside = os.open(resolved.with_name(resolved.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
                 self._await(path, time.monotonic() + wait)
@@ -72,15 +73,13 @@ class FileUse:
     def _take(self, path: Path) -> bool:
         """Try to get both locks."""
         assert self._beside is not None  # noqa: S101 - opened by whoever asks
-        try:
-            fcntl.flock(self._beside, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock_alone(self._beside, wait=False):
             return False
         if self._key is None:
             self._key = _counted(path, write=True)
         with _changing:
             inode = _inodes[self._key]
-            if not inode.written and _lock(inode.descriptors[0], fcntl.F_WRLCK):
+            if not inode.written and _lock(inode.descriptors[0], take=True):
                 self._writes = inode.written = True
         return self._writes
 
@@ -88,7 +87,7 @@ class FileUse:
         """Let others write; the connection may go on to read."""
         with _changing:
             if self._writes and self._key is not None:
-                _lock(_inodes[self._key].descriptors[0], fcntl.F_UNLCK)
+                _lock(_inodes[self._key].descriptors[0], take=False)
                 self._writes = _inodes[self._key].written = False
         if self._beside is not None:
             os.close(self._beside)
@@ -125,13 +124,16 @@ def _key(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _lock(descriptor: int, kind: int) -> bool:
+def _lock(descriptor: int, *, take: bool) -> bool:
     """Lock or unlock the byte, for the open file and not for the process; False if another has it.
 
     Where a system has no such locks this says True: the file beside it is locked, and payments are compared anyway.
     """
     if sys.platform != "linux":
         return True
+    import fcntl
+
+    kind = fcntl.F_WRLCK if take else fcntl.F_UNLCK
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi", kind, os.SEEK_SET, BYTE, 1, 0))
     except OSError as error:

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.files import OWNER, sync_folder
+from dpi.files import OWNER, make_durable, sync_folder
 from dpi.store import _rollback
 from dpi.store._engine import Engine
 from dpi.store._schema import TABLES, build, keys_of, set_fact
@@ -208,7 +208,7 @@ class BucketCopy:
                     with os.fdopen(descriptor, "wb") as made:
                         shutil.copyfileobj(file, made, 1 << 20)
                         made.flush()
-                        os.fsync(made.fileno())
+                        make_durable(made.fileno())
             except FileNotFoundError:
                 return False
             except OSError as error:

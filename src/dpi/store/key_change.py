@@ -15,7 +15,6 @@ with the same file, or of a copy that was put back: the store goes over to the k
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from typing import NamedTuple
 
 from dpi.errors import OptionError, StoreError
 from dpi.events.identity import KEY_BYTES
-from dpi.files import OWNER, draft_of, put, write_draft
+from dpi.files import OWNER, draft_of, lock_alone, need_posix, put, write_draft
 from dpi.store._sqlite import ledger_key
 from dpi.store.opening import key_path_of, open_store, store_exists
 
@@ -59,9 +58,10 @@ def replace_key(target: PathLike, *, key_file: PathLike | None = None, witness: 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """One process at a time in the folder of a key file, which several stores may share."""
+    need_posix("a ledger's key")
     descriptor = os.open(path.resolve().parent, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_alone(descriptor)
         yield
     finally:
         os.close(descriptor)

@@ -16,7 +16,6 @@ that one cannot know whether it has read already.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Self
 
 from dpi.errors import NewerVersion, StateError, StoreBusy, StoreError, newer
-from dpi.files import write_file
+from dpi.files import lock_alone, write_file
 
 PATIENCE = 10.0
 """Seconds that another process may take to write the witness."""
@@ -103,7 +102,7 @@ class Witness:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
         try:
             deadline = time.monotonic() + PATIENCE
-            while not _locked(descriptor):
+            while not lock_alone(descriptor, wait=False):
                 if time.monotonic() >= deadline:
                     raise StoreBusy("another process is writing to the witness, and does not end: stop it.")
                 time.sleep(0.05)
@@ -120,11 +119,3 @@ class Witness:
             write_file(self.path, text.encode(), mode=self.mode)
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -26,6 +26,7 @@ were a fresh one drawn after each failure, a failure that large budgets cause wo
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -47,9 +48,10 @@ from dpi.mechanism.base import ENGAGEMENT, Estimate, Measurement
 from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store.base import PaidSlot
+from dpi.stream._option_history import Forgotten, OptionHistory
 from dpi.stream.accumulation import users_of
 from dpi.stream.options import StreamOptions
-from dpi.stream.state import StreamState, tree_of
+from dpi.stream.state import StreamState, adapted, begun, tree_of
 
 if TYPE_CHECKING:
     from dpi.exact.integers import Integers
@@ -185,14 +187,9 @@ def release_slot(
     `alone` says that no other stream has a part in the ε of this one, `shared` that another one pays from the same
     accounts.
     """
-    options, values = state.setting, np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
+    options = state.setting
     bounds, groups = read_snapshot(paid.allocation)
-    if groups:
-        fed, parts = options.split_groups(groups)
-        measurement = Measurement(paid.slot, max([part.epsilon for part in parts]), values, paid.partial, parts)
-    else:
-        to_tree, to_mechanism = options.split(Epsilon(paid.epsilon))
-        fed, measurement = [to_tree.units > 0], Measurement(paid.slot, to_mechanism, values, paid.partial)
+    measurement, fed = measurement_of(options, paid)
     remembered, estimate = options.mechanism.update(state.state, measurement)
     users, tree = users_of(estimate), tree_of(options, paid.tree)
     if tree is not None and not any(fed):
@@ -234,6 +231,41 @@ def release_slot(
 def _faded(state: StreamState) -> bool:
     """Whether users who were there before count in part, by the policy."""
     return isinstance(state.setting.policy, Fade) and state.first is not None
+
+
+def measurement_of(options: StreamOptions, paid: PaidSlot) -> tuple[Measurement, list[bool]]:
+    """Return a paid slot as the mechanism measured it, and which of its groups the tree of sums was fed with."""
+    values, groups = np.frombuffer(paid.values, dtype="<i8").astype(np.int64), read_snapshot(paid.allocation)[1]
+    if groups:
+        fed, parts = options.split_groups(groups)
+        return Measurement(paid.slot, max([part.epsilon for part in parts]), values, paid.partial, parts), list(fed)
+    to_tree, to_mechanism = options.split(Epsilon(paid.epsilon))
+    return Measurement(paid.slot, to_mechanism, values, paid.partial), [to_tree.units > 0]
+
+
+def derive_state(history: OptionHistory, measurements: Iterable[PaidSlot], last: int) -> object:
+    """Return what the mechanism remembers after slot `last`, made anew of the measurements that are kept.
+
+    So an estimator may change what it remembers from one version to the next. Of measurements that were dropped
+    nothing is known any more: then it is as if the stream had begun after them.
+
+    **Guarantee.** It costs nothing. *Why:* it is a function of public measurements and options. What accounts hold and
+    what is known of each class (`dpi.budget.classes`) stays as it was stored.
+    """
+    state, before = None, None
+    for paid in measurements:
+        if paid.slot > last:  # paid for and not yet released: that is done with this state
+            break
+        setting = history.at(paid.slot)
+        if before is None:
+            state = begun(setting)
+        elif setting is not before:
+            state = adapted(state, before, setting)
+        if not isinstance(setting.mechanism, Forgotten):
+            state, _ = setting.mechanism.update(state, measurement_of(setting, paid)[0])
+        before = setting
+    newest = history.at(last)
+    return begun(newest) if before is None else state if before is newest else adapted(state, before, newest)
 
 
 def _people(estimate: Estimate, after: StreamState, bounds: Bounds | None) -> dict[str, float] | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Protocol, cast
 
 from dpi.budget.accounts import Accounts
@@ -40,7 +41,7 @@ from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
 from dpi.stream._option_history import OptionHistory
 from dpi.stream._statements import make_entry, write_guarantee
-from dpi.stream.closing import Counting, Offer, measure, release_slot, weigh
+from dpi.stream.closing import Counting, Offer, derive_state, measure, release_slot, weigh
 from dpi.stream.options import STOPPED, StreamOptions
 from dpi.stream.registration import enter
 from dpi.stream.state import StreamState
@@ -117,7 +118,7 @@ class Driver:
             self._allocation = self.state.setting.allocation()
         else:
             before = self.history.at(progress.last)
-            self.state = StreamState.resumed(before, progress, self.source)
+            self.state = StreamState.resumed(before, progress, self.source, partial(self._derived, progress.last))
             if self.history.at(progress.last + 1) is before and progress.allocation:
                 self._allocation = self.state.setting.allocation()
                 self._allocation.restore(progress.allocation)
@@ -135,6 +136,10 @@ class Driver:
         else:
             self._offer = None
         self._settled = self.bank.settled
+
+    def _derived(self, last: int) -> object:
+        """What the mechanism remembers after a slot, where the store has it in the form of an earlier version."""
+        return derive_state(self.history, self._store.measurements(self.newest.name), last)
 
     def _open_accounts(self) -> Accounts | None:
         """What users pay from, in memory; None if this driver holds none."""

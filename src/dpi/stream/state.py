@@ -6,6 +6,7 @@ account.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -15,6 +16,7 @@ from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import most_spent
 from dpi.domain.overlap import Overlap
+from dpi.errors import OlderState
 from dpi.mechanism.base import Floats
 from dpi.noise import RandomSource
 from dpi.store.base import Checkpoint
@@ -39,16 +41,21 @@ class StreamState:
     @classmethod
     def initial(cls, setting: StreamOptions, source: RandomSource) -> StreamState:
         """Before the first slot."""
-        return cls(setting, _begun(setting), Accumulation.of(setting.domain.size), _planted(setting, source))
+        return cls(setting, begun(setting), Accumulation.of(setting.domain.size), _planted(setting, source))
 
     @classmethod
-    def resumed(cls, setting: StreamOptions, at: Checkpoint, source: RandomSource) -> StreamState:
-        """As a store has kept it; what was not kept starts anew."""
-        domain, mechanism, remembered = setting.domain, setting.mechanism, at.mechanism()
+    def resumed(
+        cls, setting: StreamOptions, at: Checkpoint, source: RandomSource, anew: Callable[[], object]
+    ) -> StreamState:
+        """As a store has kept it; what was not kept starts anew.
+
+        `anew` makes what the mechanism remembers of measurements, where an earlier version has kept it in another form.
+        """
+        domain = setting.domain
         sums = Accumulation.from_bytes(domain.size, at.accumulated) if at.accumulated else Accumulation.of(domain.size)
         return cls(
             setting=setting,
-            state=mechanism.from_bytes(domain, remembered) if remembered else _begun(setting),
+            state=_remembered(setting, at.mechanism(), anew),
             accumulation=sums,
             tree=tree_of(setting, at.tree) if at.tree else _planted(setting, source),
             first=at.first,
@@ -106,12 +113,8 @@ class StreamState:
         anew. Sums stay (`Accumulation.moved`, `PrefixSums.moved`). A function of public state and options; `source` is
         for the noise of a tree's new nodes alone.
         """
-        old, new, mechanism = self.setting.domain, setting.domain, setting.mechanism
-        state, sums, tree = self.state, self.accumulation, self.tree
-        if mechanism.to_options() != self.setting.mechanism.to_options():
-            state = _begun(setting)
-        elif old != new:
-            state = mechanism.moved(state, old, new, **_divided(setting))
+        old, new, sums, tree = self.setting.domain, setting.domain, self.accumulation, self.tree
+        state = adapted(self.state, self.setting, setting)
         if old != new:
             overlap = Overlap.of(old, new)
             sums = sums.moved(overlap, new.size)
@@ -119,7 +122,25 @@ class StreamState:
         return replace(self, setting=setting, state=state, accumulation=sums, tree=tree)
 
 
-def _begun(setting: StreamOptions) -> object:
+def adapted(state: object, before: StreamOptions, setting: StreamOptions) -> object:
+    """What a mechanism remembers, before the first slot under other options."""
+    if setting.mechanism.to_options() != before.mechanism.to_options():
+        return begun(setting)
+    if before.domain != setting.domain:
+        return setting.mechanism.moved(state, before.domain, setting.domain, **_divided(setting))
+    return state
+
+
+def _remembered(setting: StreamOptions, kept: bytes, anew: Callable[[], object]) -> object:
+    if not kept:
+        return begun(setting)
+    try:
+        return setting.mechanism.from_bytes(setting.domain, kept)
+    except OlderState:
+        return anew()
+
+
+def begun(setting: StreamOptions) -> object:
     """What a mechanism remembers before its first slot."""
     return setting.mechanism.initial(setting.domain, **_divided(setting))
 

@@ -37,7 +37,9 @@ COMMANDS = {
 }
 """The first sentence of each, as its docstring says it: the list of commands is shown without loading one."""
 
-SUBCOMMANDS = ("backup restore", "keys cosign", "keys replace", "ledger compact", "serve token", "serve top")
+SUBCOMMANDS = (
+    *("backup restore", "backup upgrade", "keys cosign", "keys replace", "ledger compact", "serve token", "serve top"),
+)
 """Commands that another one's name stands before; the help of that one names them."""
 
 ELSEWHERE = {"audit": "audit", "compare": "research", "reproduce": "research"}
@@ -51,6 +53,7 @@ def function(name: str) -> Command:
         return cast("Command", load_plugin("dpi.commands", name, ELSEWHERE[name]))
     homes = {
         "backup restore": "backup",
+        "backup upgrade": "backup",
         "export": "backup",
         "keys cosign": "keys",
         "keys replace": "keys",

@@ -1,4 +1,7 @@
-"""Copies of a store: `dpi backup` and `dpi backup restore` for its owner, `dpi export` for analysts."""
+"""Copies of a store: `dpi backup` and `dpi backup restore` for its owner, `dpi export` for analysts.
+
+`dpi backup upgrade` brings a store to the format of this version, once a back-up of it is there.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from dpi.store import open_store
 from dpi.store.backup import back_up
 from dpi.store.backup import restore as put_back
 from dpi.store.export import export as write_export
+from dpi.store.upgrade import upgrade as upgrade_store
 
 TABLES = {"parquet": write_parquet, "delta": write_delta, "openlineage": write_lineage}
 """What `dpi export --as` writes, beside a file that commands read like a store."""
@@ -85,6 +89,30 @@ def restore(
             "Every account was charged for the slots that the back-up lacks, and new accounts will be; the last entry "
             "of the chain says so."
         )
+
+
+def upgrade(
+    store: StoreArgument,
+    backup: Annotated[
+        Path, Setting("FILE", "A file of dpi backup, of this moment, made by the store's own version.", argument=True)
+    ],
+    json: Json = False,
+) -> None:
+    """Bring a store of an earlier version to the format of this one: in place, and whole or not at all.
+
+    What is spent, released and waiting stays as it is. The back-up is what you return to with the earlier version;
+    make it after the service was stopped. Refused while another process writes to the store. A store that has this
+    version's format is left as it is; no version takes one to an earlier format.
+
+    Examples:
+      dpi backup upgrade visits.db /backup/visits-before.db
+      dpi backup upgrade "postgresql:///visits" /backup/visits-before.db
+    """
+    with Signals() as signals, signals.deferred():
+        done = upgrade_store(store, backup)
+    found = {"store": address(store), "format_before": done.before, "format": done.after}
+    same = f"{address(store)} has format {done.after}, which is this version's: nothing was changed."
+    answer(json, found, same if done.before == done.after else f"{address(store)} has format {done.after} now.")
 
 
 def export(

@@ -20,13 +20,14 @@ from dpi.cli.signals import Signals
 from dpi.cli.streams import OpenedStoreSettings, play
 from dpi.domain import Categories
 from dpi.errors import OptionError, StateError
+from dpi.events.columns import Table
 from dpi.histogram.compression import compress
 from dpi.reader import open
 from dpi.release import Release
 from dpi.release.queries import Distribution
 from dpi.settings.declaration import Setting
 from dpi.settings.streams import StreamSettings
-from dpi.sources import read
+from dpi.sources import TableEvents
 from dpi.store import open_store
 
 NAME = "demo shop"
@@ -57,10 +58,11 @@ def demo(
     }
     _clear(files)
     hours = list(shop.hourly(24 * days))
-    pl.concat(hours).write_parquet(files["visits.parquet"])
+    visits = pl.concat(hours)
+    visits.write_parquet(files["visits.parquet"])
     files["pages.txt"].write_text("\n".join(shop.PAGES) + "\n")
     begin, end = shop.START.isoformat()[:10], (shop.START.date() + timedelta(days=days)).isoformat()
-    events = read(files["visits.parquet"], user="user", time="at", value="page")
+    events = TableEvents("user", "at", "page", table=Table(visits))  # what the file holds; no library need read it
     domain = Categories(shop.PAGES)
     if not json:
         say(f"{24 * days} hours of a made-up shop, {domain.size} pages, ε = 1 per visitor for ever. The same as:", "")

@@ -152,7 +152,7 @@ def replace(store: StoreArgument, witness: WitnessFile = None, key_file: KeyFile
 def _read(path: Path) -> Checkpoint | None:
     """Return the checkpoint that was published last, if there is one."""
     try:
-        return Checkpoint.from_note(path.read_text())
+        return Checkpoint.from_note(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError:

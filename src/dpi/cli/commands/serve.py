@@ -18,14 +18,14 @@ from dpi.cli.output import document, note, say, table
 from dpi.cli.streams import ANEW
 from dpi.errors import OptionError
 from dpi.events.slots import duration
-from dpi.files import create_secret
+from dpi.files import create_secret, need_posix
 from dpi.service import config as stated
 from dpi.settings.declaration import Flags, Setting
 from dpi.settings.rules import read_size
 from dpi.store import store_exists
 
 _HERE = "command line"
-NEEDED = ("httpx", "msgspec", "prometheus_client", "starlette", "uvicorn", "zstandard")
+NEEDED = ("httpx", "msgspec", "prometheus_client", "pyarrow", "starlette", "uvicorn", "zstandard")
 
 
 def serve(
@@ -52,6 +52,7 @@ def serve(
       dpi serve --config dpi.toml
       dpi serve top http://127.0.0.1:8321 --token-file curator.token
     """
+    need_posix("a service")
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise OptionError(f"a service needs {', '.join(missing)}: {how_to_install('service')}.")

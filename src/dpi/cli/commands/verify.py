@@ -168,7 +168,7 @@ def _seen(witness: Path | None) -> Seen | None:
 def _is_checkpoint(path: Path) -> bool:
     """Return whether a file can be read as a checkpoint."""
     try:
-        return bool(Checkpoint.from_note(path.read_text(errors="replace")))
+        return bool(Checkpoint.from_note(path.read_text(encoding="utf-8", errors="replace")))
     except OptionError:
         return False
 

@@ -10,8 +10,8 @@ from typing import TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from dpi.errors import StateError
-from dpi.files import refuse_newer
+from dpi.errors import OlderState, StateError
+from dpi.files import is_older, refuse_newer
 from dpi.mechanism.base import Floats
 from dpi.mechanism.users._hypotheses import Laws
 from dpi.mechanism.users._season import Season
@@ -97,8 +97,10 @@ def encode(magic: bytes, state: object) -> bytes:
 
 
 def decode(kind: type[Part], magic: bytes, data: bytes, whose: str) -> Part:
-    """The state of `encode`, bit for bit."""
+    """The state of `encode`, bit for bit; raises `OlderState` for one of an earlier version."""
     refuse_newer(magic, data, f"the state of {whose}")
+    if is_older(magic, data):
+        raise OlderState(f"the state of {whose} was written by an earlier version of dpi.")
     start = len(magic) + _DIGEST
     digest, body = data[len(magic) : start], data[start:]
     if not data.startswith(magic):
@@ -115,8 +117,8 @@ def to_bytes(state: UsersState) -> bytes:
 
 
 def holds(data: bytes) -> bool:
-    """Whether bytes say that they are such a state."""
-    return data.startswith(_MAGIC)
+    """Whether bytes say that they are such a state, of whatever version."""
+    return data.startswith(_MAGIC[: _MAGIC.rindex(b" ") + 1])
 
 
 def from_bytes(data: bytes) -> UsersState:
