@@ -17,13 +17,14 @@ from typing import Literal, NamedTuple, Self
 from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
 from dpi.domain.overlap import by_slot
-from dpi.events.slots import FOR_EVER, Window
+from dpi.events.slots import Window
 from dpi.service import logs
 from dpi.service._admissions import Admissions
 from dpi.service._batch_writer import BatchWriter
 from dpi.service._body import Body, Room
 from dpi.service._closing import Closing
 from dpi.service._decoding import Decoders
+from dpi.service._dropped import BROKER, Dropped
 from dpi.service._exports import Exports
 from dpi.service._feeding import Feeding
 from dpi.service._metrics import Metrics
@@ -61,6 +62,8 @@ class Sent(NamedTuple):
     kind: str
     packing: str
     unit: str | None
+    sender: str
+    """Whose they are, as operators are told."""
 
 
 class Batch(NamedTuple):
@@ -115,6 +118,7 @@ class Service:
             self.batches = Places("batches", config.requests, config.of_one_token)
             self.receipts = Receipts(clock)
             self.silence = Silence(clock, SILENT if config.alerts is None else config.alerts.silence)
+            self.dropped = Dropped(clock)
             self.publication = Publication(clock, config.delay_us)
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
             self.writer = BatchWriter(self.store, self.closing.streams, self.metrics)
@@ -123,7 +127,7 @@ class Service:
             self.followers = count_followers(config.connections)
             self.answers = Places("bytes of answers that wait to be read", ANSWERS, ANSWERS // 4)
             self.watch_blocks = WatchBlocks()
-            self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence)
+            self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence, self.dropped)
             self._decoders = Decoders()
             self.admissions = Admissions()
             self.guarantees: dict[str, str] = {}  # what is promised of each stream, in words
@@ -152,7 +156,7 @@ class Service:
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
         for name, events in self.config.sources.items():
             if name not in ended:
-                admission, note = partial(self.admissions.use, name), partial(self.silence.note, name)
+                admission, note = partial(self.admissions.use, name), partial(self._note, name, BROKER)
                 self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock, note)
         self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
 
@@ -189,6 +193,7 @@ class Service:
             self.silence.begin(stream.name, admission.slots, admission.first)
         self.metrics.quiet.labels(stream.name).set_function(partial(self.silence.quiet, stream.name))
         self.metrics.silent.labels(stream.name).set_function(partial(self.silence.silent, stream.name))
+        self.metrics.dropped.labels(stream.name).set_function(lambda: len(self.dropped.senders(stream.name)))
         self.closing.streams[stream.name] = stream
         self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
 
@@ -287,8 +292,7 @@ class Service:
             self.metrics.batches.labels(stream, str(isinstance(found, Kept)).lower()).inc()
             self.metrics.batch_bytes.labels(stream).inc(body.size)
             if isinstance(found, Kept):
-                self.silence.note(stream)
-                self.metrics.note_understood(stream, found.understood)
+                self._note(stream, batch.sent.sender, batch.producer, None if found.slot is None else found.understood)
                 answer.set_result(found)
             else:
                 answer.set_exception(found)
@@ -312,13 +316,26 @@ class Service:
             finish(error)
         return answer
 
+    def _note(self, stream: str, sender: str, producer: str, rows: Understood | None) -> None:
+        """Note that a batch was kept, now or before; of the latter, rows were noted then."""
+        self.silence.note(stream)
+        if rows is not None:
+            self.metrics.note_rows(stream, rows)
+            self.dropped.note(stream, sender, producer, rows)
+
     def _read_arrival(self, batch: Batch, admission: Admission) -> tuple[int, Arrival, Understood]:
         """Return the first slot that was open for a batch, what is kept of it, and what its producer is told."""
-        slots, first = admission.slots, max(admission.first, admission.slots.first_open(batch.receipt.moment))
+        first, window = self._find_window(admission, batch.receipt.moment, batch.complete)
         events = self._decode(batch.sent, admission)
         with self.metrics.stage("admission"):
-            rows, understood = admission.understand(events, Window(first, slots.next_closing(batch.complete)))
+            rows, understood = admission.understand(events, window)
             return first, Arrival(batch.sent.stream, rows, batch.producer, batch.sequence), understood
+
+    @staticmethod
+    def _find_window(admission: Admission, head: int, end: int) -> tuple[int, Window]:
+        """Return the first slot that was open for a batch, and its window, by the moments of its head and its end."""
+        slots, first = admission.slots, max(admission.first, admission.slots.first_open(head))
+        return first, Window(first, slots.next_closing(end))
 
     def _decode(self, sent: Sent, admission: Admission) -> Events:
         domain = by_slot(admission.domain).newest
@@ -330,8 +347,9 @@ class Service:
 
         def work() -> Understood:
             try:
-                admission = self.admissions.find(sent.stream)
-                return admission.understand(self._decode(sent, admission), FOR_EVER)[1]
+                admission, now = self.admissions.find(sent.stream), self.clock()
+                _, window = self._find_window(admission, now, now)
+                return admission.understand(self._decode(sent, admission), window)[1]
             finally:
                 sent.body.drop()
 

@@ -1,4 +1,6 @@
-"""Alerts for curators: lag, silence, accounts that run dry, slots that cannot be closed. Private: events decide them.
+"""Alerts for curators: lag, silence, dropped rows, accounts that run dry, slots that cannot be closed.
+
+Private: events decide them.
 
 An alert is told when its condition begins, once, and again if it ends and comes back; not what it was before a restart.
 Sees what an operator sees (`dpi.service.operations`); no user.
@@ -19,8 +21,9 @@ class PrivateAlert(Message):
 
     @classmethod
     def of(cls, kind: str, stream: str, slot: int | None, sentence: str, **facts: Fact) -> PrivateAlert:
-        """Say what is wrong with a stream, or with all of them."""
-        return cls(make_id(kind, stream, slot), kind, stream, slot, sentence, facts)
+        """Say what is wrong with a stream, with one who sends to it, or with all streams."""
+        sender = [facts["sender"]] if "sender" in facts else []
+        return cls(make_id(kind, stream, slot, *sender), kind, stream, slot, sentence, facts)
 
 
 class Conditions:
@@ -32,11 +35,11 @@ class Conditions:
 
     def __init__(self, lag: float, dry: float) -> None:
         self._lag, self._dry = lag, dry
-        self._hold: set[tuple[str, str]] = set()
+        self._hold: set[tuple[str, str, Fact | None]] = set()
 
     def look(self, now: Operations) -> list[PrivateAlert]:
         """Return the alerts whose condition has begun since the last look."""
-        found = {(alert.kind, alert.stream): alert for alert in self._find(now)}
+        found = {(alert.kind, alert.stream, alert.facts.get("sender")): alert for alert in self._find(now)}
         begun = [alert for key, alert in found.items() if key not in self._hold]
         self._hold = set(found)
         return begun
@@ -60,6 +63,9 @@ class Conditions:
         if stream.silent and stream.quiet is not None:
             sentence = f"{name}: no batch has come for {stream.quiet} slots."
             yield PrivateAlert.of("silence", name, slot, sentence, slots=stream.quiet)
+        for sender in stream.dropped:
+            sentence = f"{name}: most of the rows that {sender} has sent of late were dropped."
+            yield PrivateAlert.of("dropped", name, slot, sentence, sender=sender)
         if held is not None and held.number and held.dry >= self._dry * held.number:
             sentence = f"{name}: {held.dry / held.number:.0%} of {held.number} accounts cannot pay slot {slot} in full."
             yield PrivateAlert.of("dry", name, slot, sentence, accounts=held.number, dry=held.dry)
