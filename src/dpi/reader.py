@@ -155,8 +155,8 @@ class Releases:
         for release in self.between(number, number + 1):
             return release
         found = self.extent
-        known = NONE if found is None else f"the last one here is {found[2]}."
-        raise OptionError(f"slot {number} is not in the store; {known}")
+        known = NONE if found is None else f"the last one here is {self.options.name_slots(found[2], found[2])}."
+        raise OptionError(f"{self.options.name_slots(number, number)} is not in the store; {known}")
 
     def between(self, first: Where | None, end: Where | None) -> Releases:
         """The releases of the slots from `first` to before `end`, as far as they lie in these."""

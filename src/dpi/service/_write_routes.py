@@ -62,6 +62,7 @@ BATCH: dict[str, Schema] = {
     ARROW: {"type": "string", "format": "binary", "description": "Columns `user`, `time` and `value`."},
 }
 NAMED = fields(name=TEXT)
+OPENED = fields(name=TEXT, newcomers_end={"type": "array", "items": TEXT})
 
 
 UNIT = Parameter("unit", "Of times that are numbers.", {"enum": [*UNITS]})
@@ -163,17 +164,17 @@ def get_producer(call: Call) -> Schema:
     return {"producer": producer, "sequence": service.store.sequence(stream, producer)}
 
 
-@route("POST /v1/streams", ADMIN, body={JSON: NEW_STREAM}, status=201, answer=NAMED)
+@route("POST /v1/streams", ADMIN, body={JSON: NEW_STREAM}, status=201, answer=OPENED)
 async def post_stream(call: Call) -> Response:
-    """Open a stream."""
+    """Open a stream. `newcomers_end` names streams whose later releases do not tell newcomers, as it shares their ε."""
     table = _read_table(await call.document())
     name = table.pop("name", None)
     if not isinstance(name, str):
         raise Problem(422, "`name` must be a text.")
     settings = read_stream(name, table, keys=call.service.config.keys)
-    await asyncio.wrap_future(call.service.declare(settings))
+    ending = await asyncio.wrap_future(call.service.declare(settings))
     await _note(call, "stream opened", name)
-    return document({"name": name}, 201, {"location": f"/v1/streams/{name}"})
+    return document({"name": name, "newcomers_end": ending}, 201, {"location": f"/v1/streams/{name}"})
 
 
 @route("PUT /v1/streams/{stream}", ADMIN, body={JSON: CHANGED_STREAM}, answer=NAMED)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
-from dpi.certificates.declared import declared
+from dpi.certificates.declared import alone_until, declared
 from dpi.certificates.signature import Signer
 from dpi.domain.overlap import by_slot
 from dpi.events.slots import Window
@@ -230,12 +230,15 @@ class Service:
 
     # Streams.
 
-    def declare(self, settings: StreamSettings, *, change: Change = False) -> Future[None]:
-        """Open a stream or, with `change`, go on with other options from a slot on that has not begun."""
+    def declare(self, settings: StreamSettings, *, change: Change = False) -> Future[list[str]]:
+        """Open a stream or, with `change`, go on with other options from a slot on that has not begun.
+
+        Gives the streams whose later releases have no numbers of newcomers, because the new one shares their ε.
+        """
         check_served(settings.name, settings.slots)
         return self.closing.call(partial(self._declare, settings, change))
 
-    def _declare(self, settings: StreamSettings, change: Change) -> None:
+    def _declare(self, settings: StreamSettings, change: Change) -> list[str]:
         there = settings.name in self.closing.streams
         if there and not change:
             raise Problem(409, "there is a stream of this name already.")
@@ -243,9 +246,13 @@ class Service:
             raise Problem(404, "there is no such stream.")
         if not there:
             self._check_begin(settings)
+        ending = (
+            [] if there else alone_until(declared(self.store.streams()), settings.make_options(self.store.key).ledger)
+        )
         with self.admissions.replace(settings.name):
             self._take(settings.open(self.store, change=change, signer=self._signer))
         self.publication.declared(self.store.head().sequence)
+        return ending
 
     def end(self, name: str) -> Future[None]:
         """Stop a stream: no slot of it is closed any more, and no batch is kept, also after a restart."""

@@ -51,14 +51,14 @@ class Conditions:
             yield PrivateAlert.of("stopped", "", min(slots, default=None), sentence, error=now.failing)
         for each in now.streams:
             if now.failing is None and each.failing is not None:
-                sentence = f"{each.stream}: slot {each.next} cannot be closed ({each.failing})."
+                sentence = f"{each.stream}: slot {each.begins or each.next} cannot be closed ({each.failing})."
                 yield PrivateAlert.of("stopped", each.stream, each.next, sentence, error=each.failing)
             yield from self._find_of(each)
 
     def _find_of(self, stream: StreamOperations) -> Iterator[PrivateAlert]:
         name, slot, held = stream.stream, stream.next, stream.accounts
         if stream.lag is not None and stream.lag > self._lag:
-            sentence = f"{name}: slot {slot} should have been closed {stream.lag:.0f} s ago."
+            sentence = f"{name}: slot {stream.begins or slot} should have been closed {stream.lag:.0f} s ago."
             yield PrivateAlert.of("lag", name, slot, sentence, seconds=round(stream.lag, 1))
         if stream.silent and stream.quiet is not None:
             sentence = f"{name}: no batch has come for {stream.quiet} slots."
@@ -67,5 +67,6 @@ class Conditions:
             sentence = f"{name}: most of the rows that {sender} has sent of late were dropped."
             yield PrivateAlert.of("dropped", name, slot, sentence, sender=sender)
         if held is not None and held.number and held.dry >= self._dry * held.number:
-            sentence = f"{name}: {held.dry / held.number:.0%} of {held.number} accounts cannot pay slot {slot} in full."
+            part = f"{held.dry / held.number:.0%} of {held.number} accounts"
+            sentence = f"{name}: {part} cannot pay slot {stream.begins or slot} in full."
             yield PrivateAlert.of("dry", name, slot, sentence, accounts=held.number, dry=held.dry)

@@ -37,7 +37,7 @@ export async function drawCurator(app) {
     ["Arriving", rate === null ? "–" : `${(rate / 1024).toFixed(1)} KiB/s`, `${(bytes / 2 ** 20).toFixed(1)} MiB since the start`],
     ["A slot closes in", closings ? `${Math.round((1000 * took) / closings)} ms` : "–", `${count(sum(found, "dpi_late_releases_total", { stream }))} releases were late`],
     ["Lag", lag === null ? "–" : age(lag), "since the newest slot ended"],
-    ["Next closing", clock ? clock.closes.slice(11, 19) : "–", clock ? `slot ${clock.next}, seen at ${clock.seen.slice(11, 19)}` : ""],
+    ["Next closing", clock ? clock.closes.slice(11, 19) : "–", clock ? `seen at ${clock.seen.slice(11, 19)}` : ""],
     ["Store", sum(found, "dpi_failures_total") ? "failing" : "well", `${count(sum(found, "dpi_failures_total"))} failures`],
   ];
   $("curator-tiles").replaceChildren(...facts.map(([name, figure, more, look]) => el("div", { class: look ? "look" : null }, el("dt", {}, name), el("dd", {}, figure), el("dd", { class: "soft" }, more))));
