@@ -92,6 +92,16 @@ def test_a_check_keeps_nothing(tmp_path):
         assert post(found, lines(GOOD), f"{EVENTS}/check").status_code == 410
 
 
+def test_a_missing_value_is_told_where_it_counts_as_other(tmp_path):
+    """A misspelt column would make everything `other`; a value that is not listed is one all the same."""
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        for row, missing in ({"val": "home"}, ["value"]), ({"value": None}, ["value"]), ({"value": "nowhere"}, []):
+            told = post(found, lines({"user": "ada", "time": MOMENT} | row), f"{EVENTS}/check").json()
+            assert (told["understood"], told["missing"]) == ("none" if missing else "all", missing)
+        for body in (b"garbage", b'{"usr": "a"}'):
+            assert post(found, body, f"{EVENTS}/check").json()["missing"] == ["user", "time", "value"]
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "status"),
     [(b"garbage", COLUMNS, 422), (b'{"user": ["a"], "time": [0]}', COLUMNS, 422), (b"garbage", "text/csv", 415)],
@@ -152,8 +162,8 @@ def test_numbers_of_rows_are_for_operators_alone(tmp_path):
         for _ in range(2):  # once more, which counts nothing
             assert post(found, lines(GOOD, "garbage", late, GOOD), producer="gate", sequence=0).status_code == 200
         shown = found.client("curator").get("/v1/metrics").text
-        assert 'dpi_rows_total{counted="true",stream="visits"} 2.0' in shown
-        assert 'dpi_rows_total{counted="false",stream="visits"} 2.0' in shown
+        assert 'dpi_rows_total{stream="visits",usable="true"} 2.0' in shown
+        assert 'dpi_rows_total{stream="visits",usable="false"} 2.0' in shown
         assert "gate" not in shown
         for role in ("analyst", "auditor"):
             assert found.client(role).get("/v1/metrics").status_code == 403
@@ -189,11 +199,11 @@ def test_each_row_is_judged_by_itself_and_counts_as_ever(table, first, until, ad
     window = Window(first, until * HOUR * SECOND)
     rows, told = understood(table)
     alone = [understood([row])[1] for row in table]
-    for name in ("understood", "timely", "counting"):
+    for name in ("understood", "timely", "usable"):
         assert getattr(told, name) == sum(getattr(each, name) for each in alone)
     of_ever = admission.understand(events(table), FOR_EVER)[1]
     assert (told.rows, told.understood, told.missing) == (len(table), of_ever.understood, of_ever.missing)
-    assert told.counting <= rows.counts.sum()
+    assert told.usable <= rows.counts.sum()
     assert set(told.missing) == {name for each in alone for name in each.missing}
     assert (told.share == "all") == (told.missing == ())
     plain = admission.keep(events(table), window)

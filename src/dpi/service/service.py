@@ -24,7 +24,6 @@ from dpi.service._batch_writer import BatchWriter
 from dpi.service._body import Body, Room
 from dpi.service._closing import Closing
 from dpi.service._decoding import Decoders
-from dpi.service._dropped import BROKER, Dropped
 from dpi.service._exports import Exports
 from dpi.service._feeding import Feeding
 from dpi.service._metrics import Metrics
@@ -33,6 +32,7 @@ from dpi.service._places import Arriving, Places, count_followers
 from dpi.service._problems import Problem
 from dpi.service._publication import Publication, Reading
 from dpi.service._receipts import SILENT, Clock, Receipt, Receipts, Silence, write_moment
+from dpi.service._unusable import BROKER, Unusable
 from dpi.service._watch_blocks import WatchBlocks
 from dpi.service.alerts._alert_threads import make_alert_threads
 from dpi.service.audit_log import AuditLog
@@ -118,7 +118,7 @@ class Service:
             self.batches = Places("batches", config.requests, config.of_one_token)
             self.receipts = Receipts(clock)
             self.silence = Silence(clock, SILENT if config.alerts is None else config.alerts.silence)
-            self.dropped = Dropped(clock)
+            self.unusable = Unusable(clock)
             self.publication = Publication(clock, config.delay_us)
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
             self.writer = BatchWriter(self.store, self.closing.streams, self.metrics)
@@ -127,7 +127,7 @@ class Service:
             self.followers = count_followers(config.connections)
             self.answers = Places("bytes of answers that wait to be read", ANSWERS, ANSWERS // 4)
             self.watch_blocks = WatchBlocks()
-            self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence, self.dropped)
+            self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence, self.unusable)
             self._decoders = Decoders()
             self.admissions = Admissions()
             self.guarantees: dict[str, str] = {}  # what is promised of each stream, in words
@@ -193,7 +193,7 @@ class Service:
             self.silence.begin(stream.name, admission.slots, admission.first)
         self.metrics.quiet.labels(stream.name).set_function(partial(self.silence.quiet, stream.name))
         self.metrics.silent.labels(stream.name).set_function(partial(self.silence.silent, stream.name))
-        self.metrics.dropped.labels(stream.name).set_function(lambda: len(self.dropped.senders(stream.name)))
+        self.metrics.unusable.labels(stream.name).set_function(lambda: len(self.unusable.senders(stream.name)))
         self.closing.streams[stream.name] = stream
         self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
 
@@ -328,7 +328,7 @@ class Service:
         self.silence.note(stream)
         if rows is not None:
             self.metrics.note_rows(stream, rows)
-            self.dropped.note(stream, sender, producer, rows)
+            self.unusable.note(stream, sender, producer, rows)
 
     def _read_arrival(self, batch: Batch, admission: Admission) -> tuple[int, Arrival, Understood]:
         """Return the first slot that was open for a batch, what is kept of it, and what its producer is told."""

@@ -7,7 +7,7 @@ Sees events and the secret that names accounts; no randomness, no budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,8 @@ class Understood(NamedTuple):
     """How many rows of a batch were understood, which of its columns some rows lack, and how many are in time.
 
     A row is understood if it has an id, a time that can be read, and a value that has a bin in the domain of its slot.
-    It is in time if its slot was open for the batch, and its time is not in the future. It counts if it is both.
+    A missing value is not understood, also where the domain counts it as `other`. A row is in time if its slot was open
+    for the batch, and its time is not in the future. It is usable if it is both.
 
     **Guarantee.** A function of the batch, of its own two moments and of public options. *Why:* each row is judged by
     its own cells, by the calendar, the domain and the rule for ids; whether it is in time follows from the window of
@@ -61,7 +62,7 @@ class Understood(NamedTuple):
     """Columns, as a batch names them; never a value."""
     timely: int
     """Rows that are in time."""
-    counting: int
+    usable: int
     """Rows that are understood and in time."""
 
     @classmethod
@@ -70,8 +71,8 @@ class Understood(NamedTuple):
         columns = {"user": user, "time": time, "value": value}
         missing = tuple(name for name, has in columns.items() if not has.all())
         whole = user & time & value
-        understood, timely, counting = (int(np.count_nonzero(mask)) for mask in (whole, open_, whole & open_))
-        return cls(user.size, understood, missing, timely, counting)
+        understood, timely, usable = (int(np.count_nonzero(mask)) for mask in (whole, open_, whole & open_))
+        return cls(user.size, understood, missing, timely, usable)
 
     @property
     def share(self) -> str:
@@ -152,13 +153,13 @@ class Admission:
     @silence()
     def understand(self, events: Events, window: Window) -> tuple[Rows, Understood]:
         """Return what `keep` does, and what is understood of all rows, also of those that do not count."""
-        found = self._read(events)
-        bins, counts = encode(self.domain, found.numbers, _read(self.domain, events.values))
+        found, values = self._read(events), _read(self.domain, events.values)
+        bins, counts = encode(self.domain, found.numbers, values)
         known = np.ones(bins.shape, dtype=np.bool_) if found.known is None else found.known
         rows, inside = Rows(found.names, found.numbers, bins, counts), self._find_open(found, window)
         counting = inside & known & (bins >= 0)
         kept = Rows.sum([rows if counting.all() else rows.only(counting)])
-        return kept, Understood.of(known, found.moments != UNREADABLE, bins >= 0, inside)
+        return kept, Understood.of(known, found.moments != UNREADABLE, (bins >= 0) & _find_given(values), inside)
 
     def _read(self, events: Events) -> _Read:
         moments = self.slots.moments(events.times, events.unit)
@@ -191,6 +192,17 @@ def _select(values: object, rows: Mask) -> object:
     if len(column) != rows.size:
         raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
     return take(column, np.flatnonzero(rows))
+
+
+def _find_given(values: object) -> Mask:
+    """Return which rows have a value, or one of each part, whatever it is."""
+    import polars as pl
+
+    if isinstance(values, dict):
+        return np.logical_and.reduce([_find_given(column) for column in values.values()])  # type: ignore[no-any-return]
+    if isinstance(values, pl.Series):
+        return values.is_not_null().to_numpy()
+    return np.array([value is not None for value in cast("list[object]", values)], dtype=np.bool_)
 
 
 def stamp_window(stamps: object, unit: str | None, slots: Slots, now: int) -> Window:

@@ -1,4 +1,4 @@
-"""Alerts for curators: lag, silence, dropped rows, accounts that run dry, slots that cannot be closed.
+"""Alerts for curators: lag, silence, unusable rows, accounts that run dry, slots that cannot be closed.
 
 Private: events decide them.
 
@@ -63,9 +63,9 @@ class Conditions:
         if stream.silent and stream.quiet is not None:
             sentence = f"{name}: no batch has come for {stream.quiet} slots."
             yield PrivateAlert.of("silence", name, slot, sentence, slots=stream.quiet)
-        for sender in stream.dropped:
-            sentence = f"{name}: most of the rows that {sender} has sent of late were dropped."
-            yield PrivateAlert.of("dropped", name, slot, sentence, sender=sender)
+        for sender in stream.unusable:
+            sentence = f"{name}: most rows that {sender} has sent of late lack a column, or are not in time."
+            yield PrivateAlert.of("unusable", name, slot, sentence, sender=sender)
         if held is not None and held.number and held.dry >= self._dry * held.number:
             part = f"{held.dry / held.number:.0%} of {held.number} accounts"
             sentence = f"{name}: {part} cannot pay slot {stream.begins or slot} in full."

@@ -1,8 +1,10 @@
-"""Who sends rows that are mostly dropped: wrong columns, units or spelling, which no release would show.
+"""Who sends rows that are mostly unusable: wrong columns, units or clocks, which no release would show.
+
+A row is usable if it is understood and in time (`dpi.sources.Understood`).
 
 **Private**, the curator's and the administrator's alone, as the metrics are. *Why:* how many rows a sender has, and
-whether they count, follows from events. A sender is told by its token's id, which an administrator finds in the list of
-tokens. Producers' names are not told: another curator who knows one could use up its numbers.
+whether they are usable, follows from events. A sender is told by its token's id, which an administrator finds in the
+list of tokens. Producers' names are not told: another curator who knows one could use up its numbers.
 
 Sees numbers of rows, names of streams and producers, ids of tokens; no event.
 """
@@ -26,13 +28,13 @@ BROKER = "the broker"
 _Key = tuple[str, str | None]
 
 
-class Dropped:
+class Unusable:
     """Rows by stream, sender and producer, of the last ten to twenty minutes by the service's clock.
 
-    >>> dropped = Dropped(lambda: 0)
+    >>> unusable = Unusable(lambda: 0)
     >>> good, bad = Understood(10, 10, (), 10, 10), Understood(10, 1, ("user",), 10, 1)
-    >>> dropped.note("visits", "token 7f3a", "gate", good); dropped.note("visits", "token 90c1", "door", bad)
-    >>> dropped.senders("visits")
+    >>> unusable.note("visits", "token 7f3a", "gate", good); unusable.note("visits", "token 90c1", "door", bad)
+    >>> unusable.senders("visits")
     ('token 90c1',)
     """
 
@@ -49,14 +51,14 @@ class Dropped:
                 keys.append((sender, producer))
             for key in keys:
                 newer.all[key] += found.rows
-                newer.dropped[key] += found.rows - found.counting
+                newer.unusable[key] += found.rows - found.usable
 
     def senders(self, stream: str) -> tuple[str, ...]:
-        """Return those of whom all rows together, or those of one producer, were mostly dropped."""
+        """Return those of whom all rows together, or those of one producer, were mostly unusable."""
         with self._turn:
             _, newer, older = self._find(stream)
-            rows, dropped = newer.all + older.all, newer.dropped + older.dropped
-        return tuple(sorted({key[0] for key, number in rows.items() if LEAST <= number < 2 * dropped[key]}))
+            rows, unusable = newer.all + older.all, newer.unusable + older.unusable
+        return tuple(sorted({key[0] for key, number in rows.items() if LEAST <= number < 2 * unusable[key]}))
 
     def _find(self, stream: str) -> tuple[int, _Rows, _Rows]:
         """Return the number of the span that it is now, its rows, and those of the span before."""
@@ -72,4 +74,4 @@ class _Rows:
     """Numbers of rows in a span; of a sender all, and by producer."""
 
     def __init__(self) -> None:
-        self.all, self.dropped = Counter[_Key](), Counter[_Key]()
+        self.all, self.unusable = Counter[_Key](), Counter[_Key]()
