@@ -35,7 +35,7 @@ from dpi.settings.domains import DomainSettings
 from dpi.settings.rules import read_size
 from dpi.settings.streams import StreamSettings, StreamTerms
 from dpi.sources import FollowedEvents
-from dpi.store import open_store, store_exists
+from dpi.store import store_exists
 from dpi.store.spent import sentences, spent_in
 from dpi.stream import Stream
 from dpi.stream.live import follow as follow_stream
@@ -120,10 +120,6 @@ def run(
             with Signals():
                 rehearse(events, meant, slots, first, last, options.ids)
             note(f"budget, unless the store's ledger has another policy: {options.budget!r}.")
-            if store_exists(store):
-                with open_store(store, read_only=True) as there:
-                    if terms.name not in there.streams():
-                        note_shared(there, options.ledger)
             return
     begun = change and (follow or "next")  # a file gives its slots whole
     with Signals() as signals, engine.open() as driven, where.open(signer) as opened:
