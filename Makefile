@@ -70,7 +70,7 @@ mutate: .venv/dev
 reproduce: .venv/reproduce
 	$(BIN)/dpi reproduce all
 
-# Which figures of the pages are older than what they depend on, and what it takes to measure them; NAMES="…" measures, NAMES=stale all of them.
+# Writes figures into pages, and says which are older than what they depend on, and what it takes to measure them; NAMES="…" measures, NAMES=stale all of them.
 # Brokers need their servers, the page a Chromium, Spark a Java, and the service a PostgreSQL; peers are made by `make peers`.
 figures: .venv/$(if $(NAMES),bench,core) $(if $(filter spark stale,$(NAMES)),.venv/spark)
 	$(BIN)/python -W ignore tools/results.py $(NAMES)

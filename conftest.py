@@ -65,6 +65,7 @@ LONGEST = (
     "tests/cli/test_follow.py",
     "packages/audit/tests/test_report.py",
     "tests/service/test_commands.py",
+    "tests/service/test_pilot.py",
     "tests/agents/test_mcp_command.py",
     "tests/service/test_admission.py",
     "tests/service/test_on_time.py",

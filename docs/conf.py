@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src"), str(HERE.parent / "tools")]
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src")]
 
 import dpi  # noqa: E402 - from the checkout that this page stands in
 
@@ -33,7 +33,6 @@ extensions = [
     "sphinx_design",
     "exported_names",
     "llms",
-    "result_directive",
 ]
 
 # Pages

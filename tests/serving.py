@@ -135,8 +135,8 @@ def read_answer(connection: socket.socket) -> tuple[int, object]:
 
 
 def kept(slot: int | None) -> dict[str, object]:
-    """The answer to a batch whose rows are all understood."""
-    return {"kept": True, "slot": slot, "understood": "all", "missing": []}
+    """The answer to a batch whose rows are all understood and in time; None if it was kept before."""
+    return {"kept": True, "slot": slot, "understood": "all", "missing": [], "in_time": None if slot is None else "all"}
 
 
 def settings(**options: object) -> StreamSettings:

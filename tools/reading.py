@@ -23,7 +23,7 @@ LONG = 25
 
 def sentences(text: str) -> list[str]:
     """Those of a page's paragraphs and lists, links by their words."""
-    plain = re.sub(r"\]\([^)]*\)", "]", LEFT_OUT.sub("\n\n", text))
+    plain = re.sub(r"\]\([^)]*\)", "]", LEFT_OUT.sub("\n\n", COMMENT.sub("", text)))
     found = [part for paragraph in PARAGRAPH.split(plain) for part in END.split(" ".join(paragraph.split()))]
     return [part for part in found if len(part.split()) > 1]
 

@@ -1,12 +1,21 @@
-"""Measured figures as data: each has one home, `results/NAME.json`, which its benchmark writes and pages include.
+"""Measured figures as data: each has one home, `results/NAME.json`, which its benchmark writes and pages repeat.
 
     python tools/results.py             what is stale, and the seconds that it took last time
     python tools/results.py NAME …      measure these again, one after the other; `stale` names all that are stale
 
+Both write the figures into the pages of `docs/`, between comments that readers do not see:
+
+    <!-- result NAME                the table, how it was measured, and whether it is stale;
+    :columns: one | another         with names of columns, these alone, in this order;
+    a row's name -->                with names of rows, one a line, these alone
+    <!-- end -->
+
+    <!-- figure NAME key -->one of its single values<!-- end -->
+
 A result is a table or some values, with the command that measured them, its seconds, seeds and machine, and a digest of
 each part of the program that it depends on. A digest is of syntax trees without docstrings, strings below constants and
-sentences: words change nothing. A result is stale once a part has another digest, and a page that includes it says
-which. A digest that is not known (null) is of figures that were measured before they were kept so: they are stale until
+sentences: words change nothing. A result is stale once a part has another digest, and a page that repeats it says
+so. A digest that is not known (null) is of figures that were measured before they were kept so: they are stale until
 they are measured again. A file with a command alone declares a result: pages say that it is not measured yet.
 
 A goal is a figure with the most, or the least, that it should be. Each has to be in the run that measured it; a page
@@ -36,12 +45,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results"
+PAGES = ROOT / "docs"
+TABLE = re.compile(r"^(<!-- result ([\w-]+)\n?(.*?) ?-->\n)(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
+FIGURE = re.compile(r"(<!-- figure ([\w-]+) (.+?) -->).*?<!-- end -->")
+COLUMNS = ":columns:"
 WRITES = "DPI_FIGURES"
 STALE = "stale"
 THREADS = ("OMP_NUM_THREADS", "POLARS_MAX_THREADS")
 START, LOAD = time.perf_counter(), os.getloadavg()[0]
 AT_MOST, AT_LEAST = "at most", "at least"
 NOT_YET = "not measured yet"
+OLDER = "**Measured with an earlier version of the program; `make figures` says what has changed.**"
+"""Stands below a table that is stale. It does not say more: else each change of the program would change pages."""
 _SENTENCE = re.compile("[a-z]+ [a-z]+,? [a-z]+")
 """What only readers see: three words in a row, which neither names nor queries of ours have."""
 
@@ -150,7 +165,7 @@ class Result:
         lines += [f"| {' | '.join(write(row[place]) for place in places)} |" for row in shown]
         took = "" if self.seconds is None else f"; it took {write(self.seconds)} s"
         how = [f"In brackets: {self.spread}." if self.spread else "", *self.notes, self._seeds]
-        how += [f"Measured by `{self.command}` on {self.machine}{took}.", f"**{self.stale}**" if self.stale else ""]
+        how += [f"Measured by `{self.command}` on {self.machine}{took}.", OLDER if self.stale else ""]
         goals = [_told(goal) for goal in self.goals]
         before, after = [self.about, ""] if self.about else [], ["", *goals, ""] if goals else [""]
         return "\n".join([*before, *lines, *after, " ".join(filter(None, how))])
@@ -283,8 +298,33 @@ def _scripts(script: Path) -> list[Path]:
     return sorted(found)
 
 
+def fill(text: str) -> str:
+    """Return a page's text with the figures that it names."""
+    text = TABLE.sub(lambda found: f"{found[1]}\n{_table(found[2], found[3].splitlines())}\n\n<!-- end -->", text)
+    return FIGURE.sub(lambda found: f"{found[1]}{read(found[2]).value(found[3])}<!-- end -->", text)
+
+
+def _table(name: str, lines: list[str]) -> str:
+    chosen = [head.strip() for line in lines if line.startswith(COLUMNS) for head in line[len(COLUMNS) :].split("|")]
+    return read(name).table([line for line in lines if not line.startswith(COLUMNS)], chosen)
+
+
+def included(text: str) -> set[str]:
+    """Return the names of the results that a page repeats."""
+    return {found[2] for pattern in (TABLE, FIGURE) for found in pattern.finditer(text)}
+
+
+def write_pages() -> None:
+    """Write the figures of `results/` into the pages."""
+    for page in sorted(PAGES.glob("*.md")):
+        text = page.read_text("utf-8")
+        if (filled := fill(text)) != text:
+            page.write_text(filled, "utf-8")
+            print(f"{page.relative_to(ROOT)}: written")
+
+
 def main(wanted: list[str]) -> None:
-    """Say what is stale, or measure."""
+    """Say what is stale, or measure; then write the pages."""
     results = {name: read(name) for name in names()}
     stale = {name: result for name, result in results.items() if result.stale}
     chosen = [*dict.fromkeys(name for each in wanted for name in (stale if each == STALE else [each]))]
@@ -295,6 +335,7 @@ def main(wanted: list[str]) -> None:
         print(f"$ {command}", flush=True)
         words = ["env", *(sys.executable if word == "python" else word for word in shlex.split(command))]
         failed += subprocess.run(words, cwd=ROOT, env=os.environ | {WRITES: "1"}, check=False).returncode != 0
+    write_pages()
     if wanted:
         sys.exit(f"{failed} of the commands failed: their results are as they were." if failed else 0)
     for name, result in stale.items():

@@ -7,14 +7,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from result_directive import expand
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
 def source(path: Path) -> str:
-    """The text of a page with its figures, without comments that only tests read; of a notebook, its cells."""
+    """The text of a page, without comments that only tests and tools read; of a notebook, its cells."""
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
@@ -23,7 +21,7 @@ def source(path: Path) -> str:
             each if cell["cell_type"] == "markdown" else f"```python\n{each}\n```"
             for cell, each in zip(cells, texts, strict=True)
         )
-    return expand(re.sub(r"<!-- .*? -->\n+", "", text, flags=re.DOTALL))
+    return re.sub(r"^<!--.*?-->\n+|<!--.*?-->", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def first_sentence(text: str) -> str:

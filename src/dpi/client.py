@@ -166,7 +166,8 @@ class RemoteStream(Releases):
         Each counts in the slot that its own time names, if that slot was open when its batch arrived. They are sent in
         batches, and sent again where that failed. One that is late, from the future, unreadable, or without user or
         value is dropped by itself. The columns are those of `user`, `time` and `value` in which the service could not
-        read every row; a value that the domain does not have is none. Whether an event is late does not enter.
+        read every row; a value that the domain does not have is none. `time` is also one of them if less than half of a
+        batch is in time, as with a wrong `unit`.
         """
         frame, missing = _make_frame(users, times, values), set[str]()
         with self._turn:
@@ -189,7 +190,8 @@ class RemoteStream(Releases):
             one, other = frame.iter_slices(-(-frame.height // 2))
             return self._send(one, unit) | self._send(other, unit)
         self._following += 1
-        return set(answer.json()["missing"])
+        told = answer.json()
+        return {*told["missing"], *(["time"] if told["in_time"] in ("few", "none") else [])}
 
     def ask(self, question: str, **parameters: object) -> list[dict[str, object]]:
         """Return the answers to a question: `ask("top", k=5)`, `ask("mean", first=10, end=20)`."""

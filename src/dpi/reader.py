@@ -156,8 +156,8 @@ class Releases:
         for release in self.between(number, number + 1):
             return release
         found = self.extent
-        known = NONE if found is None else f"the last one here is {found[2]}."
-        raise OptionError(f"slot {number} is not in the store; {known}")
+        known = NONE if found is None else f"the last one here is {self.options.name_slots(found[2], found[2])}."
+        raise OptionError(f"{self.options.name_slots(number, number)} is not in the store; {known}")
 
     def between(self, first: Where | None, end: Where | None) -> Releases:
         """The releases of the slots from `first` to before `end`, as far as they lie in these."""
@@ -220,15 +220,16 @@ class Releases:
 
         `groups` are values to count together, by the name of each group, or the name of a part of a product. Then a
         row is about a group, with the interval of the sum. Ends of intervals of several rows must not be added.
+        The certificate of a slot is in its release.
 
         >>> import dpi
         >>> stream = dpi.Stream(domain=dpi.Categories(["a", "b", "c"]), epsilon=1, slot="1h", start="2026-01-01",
         ...                     store=(store := dpi.MemoryStore()))
         >>> for _ in range(2): _ = stream.release(["ada"], ["a"])
         >>> dpi.open(store).table().shape, dpi.open(store).table({"a or b": ["a", "b"]})["value"].to_list()
-        ((8, 23), ['a or b', 'a or b'])
+        ((8, 22), ['a or b', 'a or b'])
         """
-        return tidy(self, self.options.slots, groups)
+        return tidy(self, self.options.slots, groups).drop("certificate")
 
     def to_polars(self) -> pl.DataFrame:
         """A polars frame with a row for each release."""

@@ -1,5 +1,6 @@
 """`dpi registry`: an entry or a review, from a store, printed or in a new file."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,4 +64,5 @@ def test_what_is_wrong(cli, store, words, code, sentence):
     """One sentence, and nothing is written."""
     cli(*words, code=code)
     assert sentence in cli.stderr
-    assert cli.stdout == ""
+    document = json.dumps({"error": cli.stderr.removeprefix("dpi: error: ").rstrip()}, ensure_ascii=False)
+    assert cli.stdout == (f"{document}\n" if "--json" in words else "")

@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -182,6 +183,22 @@ def test_streams_of_one_store(cli, visits):
     assert "`separate`" in cli("run", *words, *PERIOD, "--store", "visits.db", "--name", "three", code=2)
     said = cli.json("run", *words, *PERIOD, "--store", "visits.db", "--name", "three", "--config", "separate=true")
     assert "sum to 2 per user" in said["guarantee"]
+
+
+def test_a_second_stream_must_have_a_name(cli, visits):
+    """One without a name may be alone, or the first: a store of several is read by their names. It may go on."""
+    run = ["run", *visits, "--from", "2026-01-01"]
+    cli(*run, "--to", "2026-01-01T02:00", "--store", "named.db", "--name", "one")
+    said = cli(*run, "--to", "2026-01-01T02:00", "--store", "named.db", code=2)
+    assert said.endswith("dpi: error: `--name` is required: the store has stream 'one' already.\n")
+    cli(*run, "--to", "2026-01-01T02:00", "--store", "first.db")
+    cli(*run, "--to", "2026-01-01T02:00", "--store", "first.db", "--name", "two")
+    cli(*run, "--to", "2026-01-01T03:00", "--store", "first.db")
+    shown = cli("verify", "first.db")
+    assert re.search(
+        r"slots, the stream without a name +2026-01-01T00:00:00\+00:00 … 2026-01-01T02:00:00\+00:00", shown
+    )
+    assert re.search(r"slots, stream 'two' +2026-01-01T00:00:00\+00:00 … 2026-01-01T01:00:00\+00:00", shown)
 
 
 def test_the_guarantee_is_printed_when_a_stream_is_declared(cli, visits):

@@ -1,4 +1,4 @@
-"""Measured figures have one home, `results/`: pages include them, say when they are stale, and have no others."""
+"""Measured figures have one home, `results/`: pages repeat them, say when they are stale, and have no others."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "docs" / "_ext")]
+sys.path.insert(0, str(ROOT / "tools"))
 results = importlib.import_module("results")
-directive = importlib.import_module("result_directive")
-for _ in range(2):
-    sys.path.pop(0)
+sys.path.pop(0)
 
 PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md")}
 CONVERTED: dict[str, set[str]] = {
@@ -50,7 +48,7 @@ CONVERTED: dict[str, set[str]] = {
         "close to 1", "and 1", "0.05", "10,000", "300", "20,000", "ε = 2", "total of 2", "0 is exact",
     },
 }  # fmt: skip
-"""Pages of evidence, or sections, whose figures are all included, and digits of their own words: settings alone."""
+"""Pages of evidence, or sections, whose figures are those of results, and digits of their own words: settings alone."""
 PICTURES = {"performance": 3}
 NARROW = ("performance", "limits", "engine")
 """Pages whose tables a reader takes in at a glance: six columns and fifteen rows at most."""
@@ -69,15 +67,15 @@ def text_of(place: str) -> str:
 
 
 def own_words(text: str) -> str:
-    """What a page says itself: without directives, code and addresses."""
-    text = directive.ROLE.sub("", directive.FENCE.sub("", text))
+    """What a page says itself: without results, code and addresses."""
+    text = results.FIGURE.sub("", results.TABLE.sub("", text))
     text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"`[^`]*`|\]\([^)]*\)|<!--.*?-->", "", text, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("page", CONVERTED)
 def test_a_page_has_no_figure_of_its_own(page):
-    """Digits outside of directives are settings. If this fails: put the figure into its result, and include it."""
+    """Digits outside of results are settings. If this fails: put the figure into its result, and name that."""
     text = own_words(text_of(page))
     for setting in sorted(CONVERTED[page], key=len, reverse=True):
         assert setting in text, f"{setting} is not on the page any more"
@@ -86,23 +84,31 @@ def test_a_page_has_no_figure_of_its_own(page):
     assert found == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_the_figures_of_its_results(page):
+    """As a reader of the repository sees them. If this fails: `make figures` writes them."""
+    text = PAGES[page]
+    assert results.fill(text) == text
+    marks = [len(re.findall(mark, text)) for mark in ("<!-- (?:result|figure) ", "<!-- end -->")]
+    assert marks == [len(results.TABLE.findall(text)) + len(results.FIGURE.findall(text))] * 2
+    assert not re.search("^ *(?:[*-] )?<!-- figure ", text, flags=re.MULTILINE)  # would make the line one of HTML
+    assert "{result}" not in text
+
+
 @pytest.mark.parametrize("page", CONVERTED)
-def test_what_a_page_includes_is_there(page):
-    """Tables are made, with how they were measured; what is in a sentence has its result somewhere on the page."""
+def test_a_page_says_how_its_figures_were_measured(page):
+    """Below each table; what is in a sentence has its result somewhere on the page."""
     text = text_of(page)
-    expanded = directive.expand(text)
-    assert "{result}" not in expanded
-    tables = {found[1] for found in directive.FENCE.finditer(text)}
+    tables = [found[2] for found in results.TABLE.finditer(text)]
     assert tables
-    assert directive.included(text) == tables
-    told = expanded.count("Measured by `") + expanded.count("**Not measured yet**: `")
-    assert told == len(directive.FENCE.findall(text))
+    assert results.included(text) == set(tables)
+    assert text.count("Measured by `") + text.count("**Not measured yet**: `") == len(tables)
 
 
 @pytest.mark.parametrize("page", NARROW)
 def test_tables_are_small(page):
     """Six columns and fifteen rows at most."""
-    tables = re.findall(r"(?:^\|.*\n)+", directive.expand(PAGES[page]), flags=re.MULTILINE)
+    tables = re.findall(r"(?:^\|.*\n)+", PAGES[page], flags=re.MULTILINE)
     assert [table for table in tables if table.count("\n") > 17 or table.partition("\n")[0].count("|") > 7] == []
 
 
@@ -119,7 +125,7 @@ def test_a_result_says_how_it_was_measured(name):
     assert all(len(row) == len(result.columns) for row in result.rows)
     assert len(set(result.columns)) == len(result.columns)
     assert not re.search(r"/(home|root|tmp|work)\b", path.read_text("utf-8"))
-    assert any(name in directive.included(text) or f"results/{name}.json" in text for text in PAGES.values())
+    assert any(name in results.included(text) or f"results/{name}.json" in text for text in PAGES.values())
 
 
 @pytest.mark.parametrize(
@@ -233,45 +239,54 @@ def test_a_result_is_measured_and_becomes_stale(tree, monkeypatch):
     assert "there is no result 'other'. There are: made." in said(tree, tool, "other", code=1)
 
 
-def test_a_declared_result_is_measured_and_its_goals_are_told(tree, monkeypatch):
+def test_a_declared_result_is_measured_and_its_goals_are_told(tree):
     """A page says so until then; afterwards it tells which goals were missed, and so does the list of what is stale."""
-    text, path = "It is {result}`made a`.\n\n```{result} made\n```\n", tree / "results" / "made.json"
+    page, path = tree / "docs" / "page.md", tree / "results" / "made.json"
     path.parent.mkdir()
-    declared = results.Result("python benchmarks/made.py", {"benchmark": None}, None, "")
-    path.write_text(declared.to_json())
-    monkeypatch.setattr(results, "FOLDER", tree / "results")
-    monkeypatch.setattr(results, "ROOT", tree)
-    expected = "It is (not measured yet).\n\n**Not measured yet**: `python benchmarks/made.py` will.\n"
-    assert directive.expand(text) == expected
+    page.parent.mkdir()
+    page.write_text("It is <!-- figure made a --><!-- end -->.\n\n<!-- result made -->\n<!-- end -->\n")
+    path.write_text(results.Result("python benchmarks/made.py", {"benchmark": None}, None, "").to_json())
     assert re.search(r"made +\? s  Not measured yet\.", said(tree, "tools/results.py"))
+    assert page.read_text() == (
+        "It is <!-- figure made a -->(not measured yet)<!-- end -->.\n\n"
+        "<!-- result made -->\n\n**Not measured yet**: `python benchmarks/made.py` will.\n\n<!-- end -->\n"
+    )
     benchmark = tree / "benchmarks" / "made.py"
     goals = '[("one", 0.5, "at most", 0.7), ("two", 2.5, "at least", 2.5), ("three", 3, "at least", 4)]'
     benchmark.write_text(BENCHMARK.replace("values=", f"goals={goals}, values="))
-    said(tree, "tools/results.py", "made")
-    expanded = directive.expand(text)
-    assert "* Goal reached: one 0.5, at most 0.7.\n* Goal reached: two 2.5, at least 2.5.\n" in expanded
-    assert "* **Goal missed**: three 3, at least 4.\n" in expanded
-    assert "goal missed: three 3, at least 4" in said(tree, "tools/results.py")
+    assert "docs/page.md: written" in said(tree, "tools/results.py", "made")
+    text = page.read_text()
+    assert "It is <!-- figure made a -->0.5<!-- end -->." in text
+    assert "* Goal reached: one 0.5, at most 0.7.\n* Goal reached: two 2.5, at least 2.5.\n" in text
+    assert "* **Goal missed**: three 3, at least 4.\n" in text
+    listed = said(tree, "tools/results.py")
+    assert "goal missed: three 3, at least 4" in listed
+    assert "written" not in listed
+    assert page.read_text() == text
+    (tree / "benchmarks" / "beside.py").write_text("NUMBER = 2\n")
+    assert "docs/page.md: written" in said(tree, "tools/results.py")
+    assert page.read_text().endswith(f" {results.OLDER}\n\n<!-- end -->\n")
 
 
-def test_a_page_includes_some_rows_and_single_values(tree, monkeypatch):
+def test_a_page_names_some_rows_and_single_values(tree, monkeypatch):
     """A row that is not there is an error, not a gap."""
     monkeypatch.setenv("DPI_FIGURES", "1")
     said(tree, "benchmarks/made.py")
     monkeypatch.setattr(results, "FOLDER", tree / "results")
     monkeypatch.setattr(results, "ROOT", tree)
-    text = "It is {result}`made a`.\n\n```{result} made\ntwo\n```\n\nMore.\n"
-    expanded = directive.expand(text)
-    assert expanded.startswith(
-        "It is 0.5.\n\n|  | ms |\n|---|---|\n| two | 4 |\n\nSeeds 3 to 5. Measured by `python benchmarks/made.py`"
+    filled = results.fill("It.\n\n<!-- result made\ntwo\n-->\nold\n<!-- end -->\n\nMore.\n")
+    assert filled.startswith(
+        "It.\n\n<!-- result made\ntwo\n-->\n\n|  | ms |\n|---|---|\n| two | 4 |\n\n"
+        "Seeds 3 to 5. Measured by `python benchmarks/made.py`"
     )
-    assert expanded.endswith("\n\nMore.\n")
-    assert "one" not in expanded
-    chosen = directive.expand("```{result} made\n:columns: ms |\none\n```\n")
+    assert filled.endswith("\n\n<!-- end -->\n\nMore.\n")
+    assert "one" not in filled
+    assert "old" not in filled
+    chosen = results.fill("<!-- result made\n:columns: ms |\none\n-->\n<!-- end -->\n")
     assert "| ms |  |\n|---|---|\n| 2 (1 – 3) | one |\n\nSeeds 3 to 5. Measured" in chosen
     with pytest.raises(ValueError, match="no column 's'"):
-        directive.expand("```{result} made\n:columns: s\n```\n")
+        results.fill("<!-- result made\n:columns: s\n-->\n<!-- end -->\n")
     with pytest.raises(ValueError, match="no row 'three'"):
-        directive.expand("```{result} made\nthree\n```\n")
+        results.fill("<!-- result made\nthree\n-->\n<!-- end -->\n")
     with pytest.raises(KeyError):
-        directive.expand("{result}`made b`")
+        results.fill("<!-- figure made b --><!-- end -->")

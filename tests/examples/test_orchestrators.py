@@ -86,6 +86,21 @@ def test_airflow_runs_the_dag(airflow, example, tmp_path):
         assert [each.start_text[:10] for each in stored] == ["2026-03-02", "2026-03-03"]
 
 
+def test_the_table_of_dbt_grows_and_needs_no_dbt(example, tmp_path, monkeypatch, capfd):
+    """Two days of a run, and the hours since of a later one; without dbt a sentence says what is left out."""
+    monkeypatch.setenv("DPI_SHOP", "")
+    project = example("dbt_source/shop_source.py")
+    project["main"].__globals__["DBT"] = tmp_path / "dbt"
+    ended = datetime(2026, 3, 4, 12, 30, tzinfo=UTC)
+    for hours, added in ((0, 48), (0, 0), (5, 5)):
+        assert project["main"](tmp_path / "shop", ended + timedelta(hours=hours)) == []
+        said = capfd.readouterr().out
+        assert f"shop-table: {added} slots added." in said
+        assert "dbt is not installed (pip install dbt-core dbt-duckdb)" in said
+    with dpi.open(tmp_path / "shop" / "shop.db") as stored:
+        assert [each.start_text for each in stored][-1] == "2026-03-04T16:00:00+00:00"
+
+
 @pytest.mark.slow
 @LONG
 def test_dbt_checks_freshness_and_builds_a_model(example, tmp_path):

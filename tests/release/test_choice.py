@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.errors import OptionError
-from dpi.release.choice import catch_all, choose, choose_sets, neighbours, values_from_text
+from dpi.release.choice import bin_of, catch_all, choose, choose_sets, neighbours, values_from_text
 from dpi.release.grid import grid, pairs
 from made_releases import releases
 
@@ -61,6 +61,14 @@ def test_a_value_that_is_not_in_the_domain_is_told_the_nearest(domain, value, en
     with pytest.raises(OptionError) as refused:
         choose(domain, np.ones(domain.size), [value])
     assert str(refused.value) == f"{value!r} is not in the domain{end}"
+
+
+def test_a_value_of_a_product_is_refused_by_its_part():
+    """It would be a bin with `other`: the share of all that is not listed, and not of what was asked for."""
+    with pytest.raises(OptionError, match=r"'hom' is not in the domain: did you mean 'home'\?"):
+        bin_of(PAIR, {"page": "hom", "age": 20})
+    assert bin_of(PAIR, {"page": "elsewhere", "age": 20}) == PAIR.index({"page": "nowhere", "age": 20})
+    assert bin_of(PAIR, {"page": "home", "age": 20}) == PAIR.index({"page": "home", "age": 20})
 
 
 def test_combinations_of_a_product_are_chosen_by_its_parts():
@@ -134,7 +142,7 @@ def test_a_grid_can_be_turned_chosen_and_summed():
     some = grid(release, "page", "way", {"age": [20, 50]})
     assert some.summed == ("age ([18, 30), [30, 65))",)
     within = sum(release.marginal("age").probability(age).value for age in (20, 50))
-    others = [{"page": None, "age": age, "way": way} for age in (20, 50) for way in ("in", "out")]
+    others = [{"page": "elsewhere", "age": age, "way": way} for age in (20, 50) for way in ("in", "out")]
     elsewhere = sum(release.probability(other).value for other in others)
     assert float(some.cells.value.sum()) == pytest.approx(within - elsewhere)
     assert pairs(domain) == [("page", "age"), ("page", "way"), ("age", "way")]

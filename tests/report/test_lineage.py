@@ -93,7 +93,7 @@ def test_a_release_tells_what_it_cost_and_who_vouches_for_it():
     assert found["dpi_privacy"]["epsilonSpentAtMost"] == release.epsilon_spent
     assert found["dpi_privacy"]["certificate"]["digest"] == release.certificate["digest"]
     assert found["version"]["datasetVersion"] == release.certificate["digest"]
-    assert [field["name"] for field in found["schema"]["fields"]] == stored.table().columns
+    assert [field["name"] for field in found["schema"]["fields"]] == [*stored.table().columns, "certificate"]
     assert done["run"]["facets"]["nominalTime"]["nominalStartTime"] == release.start_text
     assert done["eventTime"] == stored.slots.start(release.slot + 1).isoformat()
     assert (done["job"]["name"], table["name"], done["inputs"][0]["name"]) == ("visits", "visits", "visits.events")

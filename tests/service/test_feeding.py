@@ -77,7 +77,7 @@ def test_an_event_that_comes_after_the_mark_of_its_slot_is_late(tmp_path: Path) 
         store,
         lambda: nullcontext(stream.driver.admission(slots)),
         lambda: now[0],
-        lambda: None,
+        lambda *_: None,
     )
     feeding.start()
     for second, users in enumerate(["ada", "bob", "eve"]):

@@ -177,6 +177,20 @@ def test_what_a_stream_is(shop):
     assert shop.client("analyst").get("/v1/domains/none").status_code == 404
 
 
+def test_opening_a_stream_says_whose_newcomers_end(tmp_path):
+    """The stream that had the ε alone until then, and no other; a stream with its own ε takes nothing."""
+    new = {"domain": ["a", "b"], "epsilon": 1, "slot": "10s", "from": BEGIN}
+    with running(tmp_path) as found:
+        opened = [
+            found.client("admin").post("/v1/streams", json=new | more).json()
+            for more in ({"name": "apart", "separate": True}, {"name": "two"}, {"name": "three"})
+        ]
+    assert opened == [
+        {"name": "apart", "newcomers_end": []}, {"name": "two", "newcomers_end": ["visits"]},
+        {"name": "three", "newcomers_end": []},
+    ]  # fmt: skip
+
+
 def test_streams_are_opened_and_changed(tmp_path):
     """By an admin, with the options of dpi.toml; a change begins with a slot that has not begun, and survives."""
     new = {"name": "ages", "domain": {"kind": "bins", "edges": [0, 18, 65]}, "epsilon": 1, "slot": "1h",

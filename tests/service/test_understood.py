@@ -1,6 +1,6 @@
 """A producer is told what of its own batch was not understood, and nothing else; everybody else is told nothing of it.
 
-What it is told follows from the batch and from public options: never from the clock, accounts or other batches.
+What it is told follows from the batch, from when it came and from public options: never from accounts or other batches.
 """
 
 import json
@@ -35,23 +35,25 @@ def post(found, body, path=EVENTS, kind=LINES, **given):
 
 
 BATCHES = [
-    (lines(GOOD), "all", []),
-    (b"", "all", []),
-    (b"\n \n\r\n", "all", []),
-    (lines("garbage"), "none", ["user", "time", "value"]),
-    (lines({"usr": "a"}), "none", ["user", "time", "value"]),
-    (lines({"usr": "a"}, GOOD, "[]", "", GOOD), "most", ["user", "time", "value"]),
-    (lines({"usr": "a"}, GOOD, "[]"), "few", ["user", "time", "value"]),
-    (lines(GOOD | {"user": None}, GOOD), "most", ["user"]),
-    (lines(GOOD | {"user": ""}), "none", ["user"]),
-    (lines(GOOD | {"user": POISON * 200}), "none", ["user"]),
-    (lines(GOOD | {"time": POISON}, GOOD | {"user": None}), "none", ["user", "time"]),
-    (lines(GOOD | {"value": POISON}), "none", ["value"]),
-    (lines(GOOD | {"time": MOMENT - 10**9}, GOOD | {"time": MOMENT + 10**12}), "all", []),
-    (lines("x" * 20_000, GOOD), "most", ["user", "time", "value"]),
-    (b'{"user": "\xff"}\n' + lines(GOOD), "most", ["user", "time", "value"]),
+    (lines(GOOD), "all", [], "all"),
+    (b"", "all", [], "all"),
+    (b"\n \n\r\n", "all", [], "all"),
+    (lines("garbage"), "none", ["user", "time", "value"], "none"),
+    (lines({"usr": "a"}), "none", ["user", "time", "value"], "none"),
+    (lines({"usr": "a"}, GOOD, "[]", "", GOOD), "most", ["user", "time", "value"], "most"),
+    (lines({"usr": "a"}, GOOD, "[]"), "few", ["user", "time", "value"], "few"),
+    (lines(GOOD | {"user": None}, GOOD), "most", ["user"], "all"),
+    (lines(GOOD | {"user": ""}), "none", ["user"], "all"),
+    (lines(GOOD | {"user": POISON * 200}), "none", ["user"], "all"),
+    (lines(GOOD | {"time": POISON}, GOOD | {"user": None}), "none", ["user", "time"], "most"),
+    (lines(GOOD | {"value": POISON}), "none", ["value"], "all"),
+    (lines(GOOD | {"time": MOMENT - 10**9}, GOOD | {"time": MOMENT + 10**12}), "all", [], "none"),
+    (lines(GOOD | {"time": MOMENT // SECOND}), "all", [], "none"),  # another unit
+    (lines(GOOD | {"time": 1000 * MOMENT}), "none", ["time"], "none"),
+    (lines("x" * 20_000, GOOD), "most", ["user", "time", "value"], "most"),
+    (b'{"user": "\xff"}\n' + lines(GOOD), "most", ["user", "time", "value"], "most"),
 ]
-"""Bodies, how many of their rows are understood, and what some lack."""
+"""Bodies, how many of their rows are understood, what some lack, and how many are in time."""
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +63,17 @@ def found(tmp_path_factory):
         yield made
 
 
-@pytest.mark.parametrize(("body", "understood", "missing"), BATCHES)
-def test_a_producer_is_told_what_was_not_understood(found, body, understood, missing):
-    """By a word and names of columns, never by a value or a number; a check and a repetition say the same."""
-    told = {"understood": understood, "missing": missing}
+@pytest.mark.parametrize(("body", "understood", "missing", "in_time"), BATCHES)
+def test_a_producer_is_told_what_was_not_understood(found, body, understood, missing, in_time):
+    """By a word and names of columns, never by a value or a number; a check says the same."""
+    told = {"understood": understood, "missing": missing, "in_time": in_time}
     checked = post(found, body, f"{EVENTS}/check")
     assert (checked.status_code, checked.json()) == (200, told)
     following = found.service.store.sequence("visits", "gate") + 1
     for slot in (FIRST, None):
         answer = post(found, body, producer="gate", sequence=following)
-        assert (answer.status_code, answer.json()) == (200, {"kept": True, "slot": slot, **told})
+        late = {"in_time": None} if slot is None else {}
+        assert (answer.status_code, answer.json()) == (200, {"kept": True, "slot": slot, **told, **late})
         assert POISON not in answer.text
 
 
@@ -78,9 +81,8 @@ def test_a_check_keeps_nothing(tmp_path):
     """No row, no number of a producer, no batch in the metrics, no sign of life of a stream."""
     with running(tmp_path, now=MOMENT + 35 * SECOND) as found:
         found.closed()
-        assert (
-            post(found, lines(GOOD | {"time": MOMENT + 31 * SECOND}), f"{EVENTS}/check").json()["understood"] == "all"
-        )
+        told = post(found, lines(GOOD | {"time": MOMENT + 31 * SECOND}), f"{EVENTS}/check").json()
+        assert (told["understood"], told["in_time"]) == ("all", "all")
         assert found.service.store.events("visits", FIRST + 3).counts.size == 0
         assert found.service.receipts.settled("visits", MOMENT + 35 * SECOND)
         found.set(70)
@@ -88,6 +90,16 @@ def test_a_check_keeps_nothing(tmp_path):
         assert (shown["arrivals"], shown["silent"]) == ({"kept": 0, "refused": 0, "bytes": 0}, True)
         assert found.client("admin").delete("/v1/streams/visits").status_code == 200
         assert post(found, lines(GOOD), f"{EVENTS}/check").status_code == 410
+
+
+def test_a_missing_value_is_told_where_it_counts_as_other(tmp_path):
+    """A misspelt column would make everything `other`; a value that is not listed is one all the same."""
+    with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
+        for row, missing in ({"val": "home"}, ["value"]), ({"value": None}, ["value"]), ({"value": "nowhere"}, []):
+            told = post(found, lines({"user": "ada", "time": MOMENT} | row), f"{EVENTS}/check").json()
+            assert (told["understood"], told["missing"]) == ("none" if missing else "all", missing)
+        for body in (b"garbage", b'{"usr": "a"}'):
+            assert post(found, body, f"{EVENTS}/check").json()["missing"] == ["user", "time", "value"]
 
 
 @pytest.mark.parametrize(
@@ -114,11 +126,11 @@ def test_the_three_forms_are_told_the_same(found):
     ]  # fmt: skip
     for body, kind in bodies:
         told = post(found, body, f"{EVENTS}/check", kind).json()
-        assert told == {"understood": "few", "missing": ["user", "value"]}, kind
+        assert told == {"understood": "few", "missing": ["user", "value"], "in_time": "all"}, kind
 
 
-def test_the_answer_depends_on_no_clock_account_or_other_batch(tmp_path):
-    """Before and after the slot has closed, with empty accounts, and after a flood of others: equal bytes."""
+def test_the_answer_depends_on_no_account_or_other_batch(tmp_path):
+    """With empty accounts, and after a flood of others, it is the same; of the clock, but for what is in time."""
     body, told = lines(GOOD, GOOD | {"user": None}, GOOD | {"value": "nowhere"}), []
     with running(tmp_path, settings(per_slot="1", domain=LISTED), now=MOMENT + 5 * SECOND) as found:
         told.append(post(found, body, producer="a", sequence=0).json())
@@ -128,6 +140,7 @@ def test_the_answer_depends_on_no_clock_account_or_other_batch(tmp_path):
         told.append(post(found, body, producer="c", sequence=0).json())
         told.append(post(found, body, producer="c", sequence=0).json())
     assert [each.pop("slot") for each in told] == [FIRST, FIRST, FIRST + 1, None]
+    assert [each.pop("in_time") for each in told] == ["all", "all", "none", None]
     assert told == [{"kept": True, "understood": "few", "missing": ["user", "value"]}] * 4
 
 
@@ -138,16 +151,19 @@ def test_the_client_names_columns_that_were_not_understood(tmp_path):
         stream, values = service.stream("visits"), ["nowhere", *["home"] * 399]
         assert stream.append([*range(399), None], [MOMENT] * 400, values, unit="us") == ("user", "value")
         assert stream.append(["ada"], [MOMENT], ["home"], unit="us") == ()
+        assert stream.append(["ada"], [MOMENT], ["home"], unit="ms") == ("time",)
         assert found.service.store.sequence("visits", stream.producer) > 2
 
 
 def test_numbers_of_rows_are_for_operators_alone(tmp_path):
     """They are made of events: in the metrics, which no analyst and no auditor reads."""
     with running(tmp_path, now=MOMENT + 5 * SECOND) as found:
-        assert post(found, lines(GOOD, "garbage", GOOD), producer="gate", sequence=0).status_code == 200
+        late = GOOD | {"time": MOMENT // SECOND}
+        for _ in range(2):  # once more, which counts nothing
+            assert post(found, lines(GOOD, "garbage", late, GOOD), producer="gate", sequence=0).status_code == 200
         shown = found.client("curator").get("/v1/metrics").text
-        assert 'dpi_rows_total{stream="visits",understood="true"} 2.0' in shown
-        assert 'dpi_rows_total{stream="visits",understood="false"} 1.0' in shown
+        assert 'dpi_rows_total{stream="visits",usable="true"} 2.0' in shown
+        assert 'dpi_rows_total{stream="visits",usable="false"} 2.0' in shown
         assert "gate" not in shown
         for role in ("analyst", "auditor"):
             assert found.client(role).get("/v1/metrics").status_code == 403
@@ -173,7 +189,7 @@ JUDGES = [
 def test_each_row_is_judged_by_itself_and_counts_as_ever(table, first, until, admission):
     """All rows together are told what each alone is, whatever the window; as much is kept as without telling."""
 
-    def understood(rows, window=FOR_EVER):
+    def understood(rows):
         return admission.understand(events(rows), window)
 
     def events(rows):
@@ -181,10 +197,13 @@ def test_each_row_is_judged_by_itself_and_counts_as_ever(table, first, until, ad
         return Events(users, times, values, "s")
 
     window = Window(first, until * HOUR * SECOND)
-    rows, told = understood(table, window)
+    rows, told = understood(table)
     alone = [understood([row])[1] for row in table]
-    assert told == understood(table)[1]
-    assert (told.rows, told.understood) == (len(table), sum(each.understood for each in alone))
+    for name in ("understood", "timely", "usable"):
+        assert getattr(told, name) == sum(getattr(each, name) for each in alone)
+    of_ever = admission.understand(events(table), FOR_EVER)[1]
+    assert (told.rows, told.understood, told.missing) == (len(table), of_ever.understood, of_ever.missing)
+    assert told.usable <= rows.counts.sum()
     assert set(told.missing) == {name for each in alone for name in each.missing}
     assert (told.share == "all") == (told.missing == ())
     plain = admission.keep(events(table), window)

@@ -166,7 +166,7 @@ def test_the_newest_release_is_one_that_is_there(reopen) -> None:
     facts = {"kind": "restored", "format": 1, "last": {"": 5}, "spent_units": {}, "charged_units": {}}
     store.restored({}, {"": replace(store.progress(""), last=5)}, extend(store.head(), facts))
     assert dpi.open(store).newest.slot == 0
-    with pytest.raises(OptionError, match="slot 5 is not in the store; the last one here is 0"):
+    with pytest.raises(OptionError, match="slot 5 is not in the store; the last one here is slot 0"):
         dpi.open(store)[5]
     store.close()
 

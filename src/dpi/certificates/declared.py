@@ -175,10 +175,49 @@ class DeclaredOptions:
         stated = self.stated["slots"]
         return None if stated is None else Slots.from_options(stated)
 
+    def start_of(self, slot: int) -> str | None:
+        """Return when a slot begins, as text; None without a clock, or where no calendar reaches."""
+        try:
+            return None if self.slots is None else self.slots.start(slot).isoformat()
+        except (OverflowError, ValueError):
+            return None
+
+    def name_slots(self, first: int, last: int) -> str:
+        """Return how a sentence names slots: by when they begin, or by their numbers."""
+        starts = self.start_of(first), self.start_of(last)
+        return write_slots(*((first, last) if None in starts else starts))
+
+
+def write_slots(first: object, last: object) -> str:
+    """Return how a sentence names slots.
+
+    >>> write_slots(7, 7), write_slots("2026-01-01", "2026-01-02")
+    ('slot 7', 'slots 2026-01-01 … 2026-01-02')
+    """
+    return f"slot {first}" if first == last else f"slots {first} … {last}"
+
+
+def name_stream(name: str) -> str:
+    """Return how a sentence names a stream.
+
+    >>> name_stream("visits"), name_stream("")
+    ("stream 'visits'", 'the stream without a name')
+    """
+    return f"stream {name!r}" if name else "the stream without a name"
+
 
 def pool_of(name: str, ledger: str | None) -> tuple[str, str]:
     """What the ε of a stream of this name and ledger is spent from."""
     return ("series", name) if ledger is None else ("ledger", ledger)
+
+
+def alone_until(streams: Mapping[str, DeclaredOptions], ledger: str | None) -> list[str]:
+    """Return the stream, if any, that has a ledger alone and is measured by class: it tells newcomers.
+
+    A further stream of the ledger ends that, also one with a quota: a first payment need no more be one in its slot.
+    """
+    same = [each for each in streams.values() if each.ledger == ledger is not None]
+    return [each.name for each in same if len(same) == 1 and each.top is not None and each.period is None]
 
 
 def accounts_of(name: str, ledger: str | None, *, own: bool) -> str | None:

@@ -92,6 +92,6 @@ def _tell(url: str, token: str, stop: threading.Event) -> None:
         with connect(url, token, patience=10.0) as service:
             for release in service.stream(NAME).follow(stop=stop):
                 best = "  ".join(f"{page} {share:.0%}" for page, share in release.top(3))
-                say(f"slot {release.slot}  spent at most {release.epsilon_spent:.3f} of 1  {best}")
+                say(f"{release.start_text}  spent at most {release.epsilon_spent:.3f} of 1  {best}")
     except (OptionError, StoreError):
         return

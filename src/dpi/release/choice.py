@@ -151,6 +151,9 @@ def bin_of(domain: Domain, value: object) -> int:
     """Return the bin of a value that an analyst asks for; one that is not in the domain is refused, not `other`."""
     if isinstance(domain, Categories) and domain.other is not None and value == domain.other:
         return domain.outside
+    if isinstance(domain, Product) and isinstance(value, Mapping):
+        for name in domain.parts.keys() & value.keys():
+            bin_of(domain.parts[name], value[name])
     code = domain.index(value)
     if code in (OUTSIDE, domain.outside):
         raise OptionError(f"{value!r} is not in the domain{_nearest(domain, str(value))}")

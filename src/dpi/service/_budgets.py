@@ -79,6 +79,7 @@ class Budget(Costs):
     @property
     def sentences(self) -> list[str]:
         new, old = self.new_user, self.old_user
+        first, then = (turn.begins or turn.slot for turn in (new, old))
         weight = "in full" if old.weight_at_most >= 1 else f"as {old.weight_at_most:.3g} of a user"
         others = ", ".join(f"{part:g} to {name}" for name, part in sorted(self.quotas.items()))
         shared = (
@@ -88,8 +89,8 @@ class Budget(Costs):
             f"ε = {self.epsilon:g} per user, {self.per}.",
             *([shared] if self.quotas else []),
             spent.sentences(self.spent_at_most, self.spent_by_store, self.streams),
-            f"A new user pays {self._say(new.cost)} in slot {new.slot}, and counts in full.",
-            f"A user of all slots so far pays {self._say(old.cost)} in slot {old.slot}, and counts {weight}.",
+            f"A new user pays {self._say(new.cost)} in slot {first}, and counts in full.",
+            f"A user of all slots so far pays {self._say(old.cost)} in slot {then}, and counts {weight}.",
             f"The next slots cost {', '.join(self._say(each.cost) for each in self.next_slots)}.",
         ]
 

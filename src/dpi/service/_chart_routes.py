@@ -121,7 +121,8 @@ def _draw_changes(new: Release, old: Release, k: int, level: float) -> Document:
         }
         for code in found.largest(k)
     ]  # fmt: skip
-    return {"slot": new.slot, "beside": old.slot, "level": level, "sure": int(found.sure.sum()), "rows": rows}
+    ends = {"slot": new.slot, "start": new.start_text, "beside": old.slot, "beside_start": old.start_text}
+    return {**ends, "level": level, "sure": int(found.sure.sum()), "rows": rows}
 
 
 def _draw_grid(release: Release, one: str | None, other: str | None) -> Document:

@@ -21,7 +21,7 @@ from logging import WARNING
 
 from dpi.service import logs
 from dpi.service._receipts import Clock
-from dpi.sources import Admission, FollowedEvents
+from dpi.sources import Admission, FollowedEvents, Understood
 from dpi.sources.live import Block
 from dpi.store.base import Arrival, Store
 from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
@@ -40,7 +40,7 @@ class Feeding(threading.Thread):
         store: Store,
         admission: Callable[[], AbstractContextManager[Admission]],
         clock: Clock,
-        heard: Callable[[], None],
+        heard: Callable[[str, Understood], None],
     ) -> None:
         super().__init__(name=f"dpi feeding {stream}", daemon=True)
         self._stream, self._events, self._store = stream, events, store
@@ -107,8 +107,8 @@ class Feeding(threading.Thread):
         with self._admission() as admission:
             window = mark.window(before, admission.slots, admission.first)
             window = events.narrow(window, block.events, admission.slots, mark.until)
-            kept = admission.keep(events.events(block.events), window)
+            kept, understood = admission.understand(events.events(block.events), window)
             with self.turn:
                 if not self._leaving.is_set():
                     self._store.append_all([Arrival(self._stream, kept, block.producer, block.sequence)])
-        self._heard()
+        self._heard(block.producer, understood)

@@ -39,7 +39,8 @@ class Metrics:
         self.request_seconds = histogram("dpi_request_seconds", "How long requests took.", ("route",))
         self.batch_bytes = counter("dpi_batch_bytes", "Bytes of batches.", ("stream",))
         self.batches = counter("dpi_batches", "Batches, kept or refused.", ("stream", "kept"))
-        self.rows = counter("dpi_rows", "Rows of batches that were kept, understood or not.", ("stream", "understood"))
+        self.rows = counter("dpi_rows", "Rows of batches that were kept.", ("stream", "usable"))
+        self.unusable = gauge("dpi_unusable_senders", "Whose rows were mostly unusable.", ("stream",))
         self.stage_seconds = counter("dpi_stage_seconds", "Seconds of work in each stage.", ("stage",))
         self.closing_seconds = histogram("dpi_closing_seconds", "How long slots took to close.", ("stream",))
         self.late = counter("dpi_late_releases", "Releases seen after their first tick.", ("stream",))
@@ -52,10 +53,10 @@ class Metrics:
     def text(self) -> bytes:
         return generate_latest(self.registry)
 
-    def note_understood(self, stream: str, understood: Understood) -> None:
+    def note_rows(self, stream: str, understood: Understood) -> None:
         """Count the rows of a batch."""
-        self.rows.labels(stream, "true").inc(understood.understood)
-        self.rows.labels(stream, "false").inc(understood.rows - understood.understood)
+        self.rows.labels(stream, "true").inc(understood.usable)
+        self.rows.labels(stream, "false").inc(understood.rows - understood.usable)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -63,6 +63,7 @@ BATCH: dict[str, Schema] = {
     ARROW: {"type": "string", "format": "binary", "description": "Columns `user`, `time` and `value`."},
 }
 NAMED = fields(name=TEXT)
+OPENED = fields(name=TEXT, newcomers_end={"type": "array", "items": TEXT})
 
 
 UNIT = Parameter("unit", "Of times that are numbers.", {"enum": [*UNITS]})
@@ -76,15 +77,18 @@ UNDERSTOOD: dict[str, Schema] = {
     "POST /v1/streams/{stream}/events", CURATOR,
     Parameter("producer", "Who sends.", {**TEXT, "minLength": 1, "maxLength": LONGEST_PRODUCER}, required=True),
     Parameter("sequence", "0 for the first, and so on.", whole(0), required=True),
-    UNIT, body=BATCH, answer=fields(kept={"const": True}, slot={"type": ["integer", "null"]}, **UNDERSTOOD),
+    UNIT, body=BATCH, answer=fields(
+        kept={"const": True}, slot={"type": ["integer", "null"]}, **UNDERSTOOD, in_time={"enum": [*SHARES, None]},
+    ),
 )  # fmt: skip
 async def post_events(call: Call) -> Response:
     """Keep a batch of events durably, once. May be packed: `Content-Encoding` gzip or zstd.
 
     The answer says that it is durable. `slot` is the first slot that was open when the head of the request arrived:
     events of earlier slots do not count. It is null for a batch that was kept before. `understood` says how many rows
-    of this request have a user, a time and a value of the domain; `missing` names columns that some rows lack. Both
-    follow from the request and from the stream's options alone.
+    of this request have a user, a time and a value of the domain; `missing` names columns that some rows lack;
+    `in_time` says how many are neither late nor of the future. All follow from this request, from when it came and from
+    the stream's options.
     """
     service, stream = call.service, call.stream
     receipt = _find_receipt(call, stream)
@@ -98,10 +102,14 @@ async def post_events(call: Call) -> Response:
         batch = Batch(sent, producer, sequence, receipt, complete)
         del call.state[RECEIPT]  # from here on `receive` settles it
         kept = await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
-    return document({"kept": True, "slot": kept.slot, **_describe(kept.understood)})
+    told = _describe(kept.understood) | ({"in_time": None} if kept.slot is None else {})
+    return document({"kept": True, "slot": kept.slot, **told})
 
 
-@route("POST /v1/streams/{stream}/events/check", CURATOR, UNIT, body=BATCH, answer=fields(**UNDERSTOOD))
+@route(
+    "POST /v1/streams/{stream}/events/check", CURATOR, UNIT, body=BATCH,
+    answer=fields(**UNDERSTOOD, in_time={"enum": [*SHARES]}),
+)  # fmt: skip
 async def post_check(call: Call) -> Response:
     """Return what would be understood of a batch, and keep nothing of it."""
     async with _take_sent(call) as sent:
@@ -111,7 +119,7 @@ async def post_check(call: Call) -> Response:
 
 def _describe(understood: Understood) -> dict[str, object]:
     """Return what a producer is told of its rows."""
-    return {"understood": understood.share, "missing": understood.missing}
+    return {"understood": understood.share, "missing": understood.missing, "in_time": understood.in_time}
 
 
 @asynccontextmanager
@@ -133,7 +141,7 @@ async def _take_sent(call: Call) -> AsyncIterator[Sent]:
         except Problem:
             body.drop()
             raise
-        yield Sent(stream, body, kind, packing, unit)
+        yield Sent(stream, body, kind, packing, unit, f"token {call.token}")
 
 
 def _find_receipt(call: Call, stream: str) -> Receipt:
@@ -157,9 +165,11 @@ def get_producer(call: Call) -> Schema:
     return {"producer": producer, "sequence": service.store.sequence(stream, producer)}
 
 
-@route("POST /v1/streams", ADMIN, body={JSON: NEW_STREAM}, status=201, answer=NAMED)
+@route("POST /v1/streams", ADMIN, body={JSON: NEW_STREAM}, status=201, answer=OPENED)
 async def post_stream(call: Call) -> Response:
     """Open a stream. It begins with the slot that is running, or `from` another one.
+
+    `newcomers_end` names streams whose later releases do not tell newcomers, as it shares their ε.
 
     One with an ε of its own, in a store that has streams, is refused (403) until another administrator has sent the
     same request: the first one is noted as a proposal, which holds for a week.
@@ -172,12 +182,12 @@ async def post_stream(call: Call) -> Response:
     settings = read_stream(name, table, keys=service.config.keys)
     proposed = await run_in_threadpool(service.approvals.find, request, by)
     try:
-        await asyncio.wrap_future(service.declare(settings, approved=proposed is not None))
+        ending = await asyncio.wrap_future(service.declare(settings, approved=proposed is not None))
     except Unapproved:
         await run_in_threadpool(service.approvals.propose, name, request, by)
         raise
     await _note(call, "stream opened", name, {} if proposed is None else {"proposed": proposed})
-    return document({"name": name}, 201, {"location": f"/v1/streams/{name}"})
+    return document({"name": name, "newcomers_end": ending}, 201, {"location": f"/v1/streams/{name}"})
 
 
 @route("PUT /v1/streams/{stream}", ADMIN, body={JSON: CHANGED_STREAM}, answer=NAMED)

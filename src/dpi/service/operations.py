@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpi.service._closing import Closing
     from dpi.service._metrics import Metrics
     from dpi.service._publication import Reading
+    from dpi.service._unusable import Unusable
 
 FRESH = 60.0  # seconds for which numbers of accounts are good: all of them are looked at to count them
 WAITING = 2.0  # seconds that the thread which closes slots has for an answer
@@ -70,6 +71,7 @@ class StreamOperations:
     arrivals: Arrivals | None = None
     quiet: int | None = None  # whole slots without a batch, since the process began (`dpi.service._receipts`)
     silent: bool = False  # whether these are as many as make an alert
+    unusable: tuple[str, ...] = ()  # whose rows were mostly unusable of late (`dpi.service._unusable`)
     accounts: Holders | None = None
     failing: str | None = None  # the kind of error that keeps the next slot from being closed
 
@@ -138,9 +140,11 @@ class Overview:
     Sees numbers of batches, and of accounts, which it asks the thread for that owns them.
     """
 
-    def __init__(self, clock: Clock, reading: Reading, closing: Closing, metrics: Metrics, silence: Silence) -> None:
+    def __init__(
+        self, clock: Clock, reading: Reading, closing: Closing, metrics: Metrics, silence: Silence, unusable: Unusable
+    ) -> None:
         self._clock, self._reading, self._closing = clock, reading, closing
-        self._metrics, self._silence = metrics, silence
+        self._metrics, self._silence, self._unusable = metrics, silence, unusable
         self._held: dict[str, tuple[float, Holders | None]] = {}
         self._turn = threading.Lock()
 
@@ -160,7 +164,8 @@ class Overview:
                     _find_operations(
                         releases, at, budget, arrivals=arrivals,
                         late=self._count("dpi_late_releases_total", stream=name), quiet=silence.quiet(name),
-                        silent=silence.silent(name), accounts=self._find_holders(name, *_find_due(budget, top)),
+                        silent=silence.silent(name), unusable=self._unusable.senders(name),
+                        accounts=self._find_holders(name, *_find_due(budget, top)),
                         failing=closing.failing.get(name),
                     )
                 )  # fmt: skip

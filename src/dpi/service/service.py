@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
-from dpi.certificates.declared import DeclaredOptions, declared, pool_of
+from dpi.certificates.declared import DeclaredOptions, alone_until, declared, pool_of
 from dpi.certificates.signature import Signer, create_pair
 from dpi.domain.overlap import by_slot
 from dpi.errors import OptionError, StateError
-from dpi.events.slots import FOR_EVER, Window
+from dpi.events.slots import Window
 from dpi.service import logs
 from dpi.service._admissions import Admissions
 from dpi.service._approvals import Approvals, Unapproved, adds_loss
@@ -34,6 +34,7 @@ from dpi.service._places import Arriving, Places, count_followers
 from dpi.service._problems import Problem
 from dpi.service._publication import Publication, Reading
 from dpi.service._receipts import SILENT, Clock, Receipt, Receipts, Silence, write_moment
+from dpi.service._unusable import BROKER, Unusable
 from dpi.service._watch_blocks import WatchBlocks
 from dpi.service.alerts._alert_threads import make_alert_threads
 from dpi.service.audit_log import AuditLog
@@ -63,6 +64,8 @@ class Sent(NamedTuple):
     kind: str
     packing: str
     unit: str | None
+    sender: str
+    """Whose they are, as operators are told."""
 
 
 class Batch(NamedTuple):
@@ -134,6 +137,7 @@ class Service:
             self.batches = Places("batches", config.requests, config.of_one_token)
             self.receipts = Receipts(clock)
             self.silence = Silence(clock, SILENT if config.alerts is None else config.alerts.silence)
+            self.unusable = Unusable(clock)
             self.publication = Publication(clock, config.delay_us)
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
             self.writer = BatchWriter(self.store, self.closing.streams, self.metrics)
@@ -142,7 +146,7 @@ class Service:
             self.followers = count_followers(config.connections)
             self.answers = Places("bytes of answers that wait to be read", ANSWERS, ANSWERS // 4)
             self.watch_blocks = WatchBlocks()
-            self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence)
+            self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence, self.unusable)
             self._decoders = Decoders()
             self.admissions = Admissions()
             self.guarantees: dict[str, str] = {}  # what is promised of each stream, in words
@@ -173,7 +177,7 @@ class Service:
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
         for name, events in self.config.sources.items():
             if name not in ended:
-                admission, note = partial(self.admissions.use, name), partial(self.silence.note, name)
+                admission, note = partial(self.admissions.use, name), partial(self._note, name, BROKER)
                 self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock, note)
         self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
 
@@ -230,6 +234,7 @@ class Service:
             self.silence.begin(stream.name, admission.slots, admission.first)
         self.metrics.quiet.labels(stream.name).set_function(partial(self.silence.quiet, stream.name))
         self.metrics.silent.labels(stream.name).set_function(partial(self.silence.silent, stream.name))
+        self.metrics.unusable.labels(stream.name).set_function(lambda: len(self.unusable.senders(stream.name)))
         self.closing.streams[stream.name] = stream
         self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
 
@@ -274,15 +279,16 @@ class Service:
 
     # Streams.
 
-    def declare(self, settings: StreamSettings, *, change: Change = False, approved: bool = False) -> Future[None]:
+    def declare(self, settings: StreamSettings, *, change: Change = False, approved: bool = False) -> Future[list[str]]:
         """Open a stream or, with `change`, go on with other options from a slot on that has not begun.
 
-        One that raises what users can lose is opened only if it is `approved`, by a second administrator.
+        One that raises what users can lose is opened only if it is `approved`, by a second administrator. Gives the
+        streams whose later releases have no numbers of newcomers, because the new one shares their ε.
         """
         check_served(settings.name, settings.slots)
         return self.closing.call(partial(self._declare, settings, change, approved))
 
-    def _declare(self, settings: StreamSettings, change: Change, approved: bool) -> None:
+    def _declare(self, settings: StreamSettings, change: Change, approved: bool) -> list[str]:
         there = settings.name in self.closing.streams
         if there and not change:
             raise Problem(409, "there is a stream of this name already.")
@@ -292,9 +298,13 @@ class Service:
             self._check_begin(settings)
             if not approved and self._adds_loss(settings, declared(self.store.streams())):
                 raise Unapproved
+        ending = (
+            [] if there else alone_until(declared(self.store.streams()), settings.make_options(self.store.key).ledger)
+        )
         with self.admissions.replace(settings.name):
             self._take(settings.open(self.store, change=change, signer=self._signer))
         self.publication.declared(self.store.head().sequence)
+        return ending
 
     def end(self, name: str) -> Future[None]:
         """Stop a stream: no slot of it is closed any more, and no batch is kept, also after a restart."""
@@ -341,8 +351,7 @@ class Service:
             self.metrics.batches.labels(stream, str(isinstance(found, Kept)).lower()).inc()
             self.metrics.batch_bytes.labels(stream).inc(body.size)
             if isinstance(found, Kept):
-                self.silence.note(stream)
-                self.metrics.note_understood(stream, found.understood)
+                self._note(stream, batch.sent.sender, batch.producer, None if found.slot is None else found.understood)
                 answer.set_result(found)
             else:
                 answer.set_exception(found)
@@ -366,13 +375,26 @@ class Service:
             finish(error)
         return answer
 
+    def _note(self, stream: str, sender: str, producer: str, rows: Understood | None) -> None:
+        """Note that a batch was kept, now or before; of the latter, rows were noted then."""
+        self.silence.note(stream)
+        if rows is not None:
+            self.metrics.note_rows(stream, rows)
+            self.unusable.note(stream, sender, producer, rows)
+
     def _read_arrival(self, batch: Batch, admission: Admission) -> tuple[int, Arrival, Understood]:
         """Return the first slot that was open for a batch, what is kept of it, and what its producer is told."""
-        slots, first = admission.slots, max(admission.first, admission.slots.first_open(batch.receipt.moment))
+        first, window = self._find_window(admission, batch.receipt.moment, batch.complete)
         events = self._decode(batch.sent, admission)
         with self.metrics.stage("admission"):
-            rows, understood = admission.understand(events, Window(first, slots.next_closing(batch.complete)))
+            rows, understood = admission.understand(events, window)
             return first, Arrival(batch.sent.stream, rows, batch.producer, batch.sequence), understood
+
+    @staticmethod
+    def _find_window(admission: Admission, head: int, end: int) -> tuple[int, Window]:
+        """Return the first slot that was open for a batch, and its window, by the moments of its head and its end."""
+        slots, first = admission.slots, max(admission.first, admission.slots.first_open(head))
+        return first, Window(first, slots.next_closing(end))
 
     def _decode(self, sent: Sent, admission: Admission) -> Events:
         domain = by_slot(admission.domain).newest
@@ -384,8 +406,9 @@ class Service:
 
         def work() -> Understood:
             try:
-                admission = self.admissions.find(sent.stream)
-                return admission.understand(self._decode(sent, admission), FOR_EVER)[1]
+                admission, now = self.admissions.find(sent.stream), self.clock()
+                _, window = self._find_window(admission, now, now)
+                return admission.understand(self._decode(sent, admission), window)[1]
             finally:
                 sent.body.drop()
 

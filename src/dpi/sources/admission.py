@@ -7,7 +7,7 @@ Sees events and the secret that names accounts; no randomness, no budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,40 +38,58 @@ class Events(NamedTuple):
 
 
 class Understood(NamedTuple):
-    """How many rows of a batch were understood, and which of its columns some rows lack.
+    """How many rows of a batch were understood, which of its columns some rows lack, and how many are in time.
 
     A row is understood if it has an id, a time that can be read, and a value that has a bin in the domain of its slot.
+    A missing value is not understood, also where the domain counts it as `other`. A row is in time if its slot was open
+    for the batch, and its time is not in the future. It is usable if it is both.
 
-    **Guarantee.** A function of the batch and of public options. *Why:* each row is judged by its own cells, by the
-    calendar, the domain and the rule for ids. Rows of others, accounts and the store do not enter. Nor does lateness,
-    which depends on the clock: a late row is understood. (After a change of options and a restart, a row of a slot
-    that had closed is judged by the next slot's domain: both are public.) So a producer is told nothing that it has not
-    sent. The numbers are for operators; a producer is told `share` and `missing`, in words that its logs may hold.
+    **Guarantee.** A function of the batch, of its own two moments and of public options. *Why:* each row is judged by
+    its own cells, by the calendar, the domain and the rule for ids; whether it is in time follows from the window of
+    its batch, too. Rows of others, accounts and the store do not enter. (After a change of options and a restart, a row
+    of a slot that had closed is judged by the next slot's domain: both are public.) So a producer is told nothing that
+    it has not sent. The numbers are for operators; a producer is told shares and `missing`, in words that its logs may
+    hold.
 
-    >>> Understood(3, 2, ("user",)).share, Understood(0, 0, ()).share
-    ('most', 'all')
+    >>> told = Understood(3, 2, ("user",), 1, 0)
+    >>> told.share, told.in_time, Understood(0, 0, (), 0, 0).share
+    ('most', 'few', 'all')
     """
 
     rows: int
     understood: int
     missing: tuple[str, ...]
     """Columns, as a batch names them; never a value."""
+    timely: int
+    """Rows that are in time."""
+    usable: int
+    """Rows that are understood and in time."""
 
     @classmethod
-    def of(cls, user: Mask, time: Mask, value: Mask) -> Self:
-        """Return what is understood of rows, by which of them have each column."""
+    def of(cls, user: Mask, time: Mask, value: Mask, open_: Mask) -> Self:
+        """Return what is understood of rows, by which of them have each column, and which are in time."""
         columns = {"user": user, "time": time, "value": value}
         missing = tuple(name for name, has in columns.items() if not has.all())
-        return cls(user.size, int(np.count_nonzero(user & time & value)), missing)
+        whole = user & time & value
+        understood, timely, usable = (int(np.count_nonzero(mask)) for mask in (whole, open_, whole & open_))
+        return cls(user.size, understood, missing, timely, usable)
 
     @property
     def share(self) -> str:
         """How many rows are understood: one of `SHARES`."""
-        if self.understood == self.rows:
+        return self._share(self.understood)
+
+    @property
+    def in_time(self) -> str:
+        """How many rows are in time: one of `SHARES`."""
+        return self._share(self.timely)
+
+    def _share(self, number: int) -> str:
+        if number == self.rows:
             return "all"
-        if not self.understood:
+        if not number:
             return "none"
-        return "few" if 2 * self.understood < self.rows else "most"
+        return "few" if 2 * number < self.rows else "most"
 
 
 class _Read(NamedTuple):
@@ -117,7 +135,9 @@ class Admission:
         Its bin is that of its own slot's domain.
         """
         found = self._read(events)
-        names, numbers, inside = found.names, found.numbers, self._find_inside(found, window)
+        names, numbers, inside = found.names, found.numbers, self._find_open(found, window)
+        if found.known is not None:
+            inside &= found.known
         values = _read(self.domain, events.values)  # all rows: whether that can be done depends on none of them
         if not inside.all():
             names, numbers, values = names.compress(inside, 0), numbers[inside], _select(values, inside)
@@ -133,13 +153,13 @@ class Admission:
     @silence()
     def understand(self, events: Events, window: Window) -> tuple[Rows, Understood]:
         """Return what `keep` does, and what is understood of all rows, also of those that do not count."""
-        found = self._read(events)
-        bins, counts = encode(self.domain, found.numbers, _read(self.domain, events.values))
+        found, values = self._read(events), _read(self.domain, events.values)
+        bins, counts = encode(self.domain, found.numbers, values)
         known = np.ones(bins.shape, dtype=np.bool_) if found.known is None else found.known
-        rows = Rows(found.names, found.numbers, bins, counts)
-        counting = self._find_inside(found, window) & (bins >= 0)
+        rows, inside = Rows(found.names, found.numbers, bins, counts), self._find_open(found, window)
+        counting = inside & known & (bins >= 0)
         kept = Rows.sum([rows if counting.all() else rows.only(counting)])
-        return kept, Understood.of(known, found.moments != UNREADABLE, bins >= 0)
+        return kept, Understood.of(known, found.moments != UNREADABLE, (bins >= 0) & _find_given(values), inside)
 
     def _read(self, events: Events) -> _Read:
         moments = self.slots.moments(events.times, events.unit)
@@ -148,11 +168,9 @@ class Admission:
             raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
         return _Read(names, known, moments, self.slots.at(np.where(moments == UNREADABLE, 0, moments)))
 
-    def _find_inside(self, found: _Read, window: Window) -> Mask:
-        """Return which rows have a user, and a slot that takes them."""
+    def _find_open(self, found: _Read, window: Window) -> Mask:
+        """Return which rows have a slot that takes them."""
         inside = window.admits(self.slots, found.moments) & (found.numbers >= self.first)
-        if found.known is not None:
-            inside &= found.known
         if self.last is not None:
             inside &= found.numbers < self.last
         return inside
@@ -174,6 +192,17 @@ def _select(values: object, rows: Mask) -> object:
     if len(column) != rows.size:
         raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
     return take(column, np.flatnonzero(rows))
+
+
+def _find_given(values: object) -> Mask:
+    """Return which rows have a value, or one of each part, whatever it is."""
+    import polars as pl
+
+    if isinstance(values, dict):
+        return np.logical_and.reduce([_find_given(column) for column in values.values()])  # type: ignore[no-any-return]
+    if isinstance(values, pl.Series):
+        return values.is_not_null().to_numpy()
+    return np.array([value is not None for value in cast("list[object]", values)], dtype=np.bool_)
 
 
 def stamp_window(stamps: object, unit: str | None, slots: Slots, now: int) -> Window:

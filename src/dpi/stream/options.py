@@ -19,7 +19,7 @@ from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import Clocked, Policy, clocked, spend_first
 from dpi.certificates.chain import canonical, options_digest
-from dpi.certificates.declared import FORMAT, DeclaredOptions, accounts_of, pool_of, rest_of
+from dpi.certificates.declared import FORMAT, DeclaredOptions, accounts_of, name_stream, pool_of, rest_of
 from dpi.domain import Discovered, Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.events.identity import EXACT, IDS, NFC_STRIP
@@ -260,7 +260,10 @@ class StreamOptions:
     # Beside the other streams of a store.
 
     def check_new(self, others: Mapping[str, DeclaredOptions], *, separate: bool) -> None:
-        """Refuse a silent ε of its own beside streams that have one."""
+        """Refuse a second stream without a name, and a silent ε of its own beside streams that have one."""
+        there = [name for name, each in others.items() if not each.discovers]
+        if not self.name and there:
+            raise OptionError(f"`name` is required: the store has {name_stream(there[0])} already.", options=("name",))
         pools = {options.pool for options in others.values()}
         if pools and pool_of(self.name, self.ledger) not in pools and not separate:
             raise OptionError(

@@ -17,10 +17,10 @@ from dpi.budget.classes import HIGHEST, Bounds
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import clocked
 from dpi.certificates.chain import FORMAT, Entry, most_spent
-from dpi.certificates.declared import DeclaredOptions, assigned, rest_of
+from dpi.certificates.declared import DeclaredOptions, assigned, rest_of, write_slots
 from dpi.errors import NewerVersion, OptionError, StateError
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.verification.result import Restored
+from dpi.verification.result import Restored, Span
 
 KINDS = ("options", "release", "restored")
 NEWER = "was written by a newer version of dpi: this one cannot check it"
@@ -45,6 +45,20 @@ class Streams:
     """What each ledger's future accounts were charged, and in which slot's epoch."""
 
     restored: list[Restored] = field(default_factory=list)
+
+    def name_slots(self, stream: object, first: object, last: object) -> str:
+        """Return how a sentence names slots of a stream, also of one that was never declared."""
+        known = self.options.get(str(stream))
+        if known is None or not isinstance(first, int) or not isinstance(last, int):
+            return write_slots(first, last)
+        return known.newest.name_slots(first, last)
+
+    def span(self, stream: str) -> Span:
+        """Return the slots of a stream that were released, and when they began."""
+        first, last = self.first[stream], self.last[stream]
+        known = self.options.get(stream)
+        starts = (None, None) if known is None else (known.newest.start_of(first), known.newest.start_of(last))
+        return Span(first, last, *starts)
 
     def read(self, entry: Entry) -> Iterator[str]:
         """Take in one entry; say what is wrong with it."""

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from dpi.budget.account_table import AccountTable, largest
 from dpi.budget.epsilon import UNITS
 from dpi.certificates.chain import Entry, Head, Link, canonical, text_digest
-from dpi.certificates.declared import DeclaredOptions, assigned, declared
+from dpi.certificates.declared import DeclaredOptions, assigned, declared, name_stream
 from dpi.certificates.tree import leaf_hash, root_hash
 from dpi.domain.file import describe, from_description
 from dpi.errors import OptionError, StateError
 from dpi.release import content_digest
 from dpi.store.spent import spent_by_all
 from dpi.verification._entries import Streams
-from dpi.verification.result import Span, Verification
+from dpi.verification.result import Verification
 
 if TYPE_CHECKING:
     from dpi.certificates.notes import Checkpoint
@@ -78,12 +78,12 @@ def verify(
         last_entry=head.sequence,
         restored=tuple(streams.restored),
         missing=tuple(
-            f"releases of {f'slot {first}' if first == last else f'slots {first} … {last}'} of stream {name!r}, "
-            f"which a restored copy lacked (entry {each.entry})"
+            f"releases of {streams.name_slots(name, first, last)} of {name_stream(name)}, which a restored copy lacked "
+            f"(entry {each.entry})"
             for each in streams.restored
             for name, (first, last) in each.slots.items()
         ),
-        spans={name: Span(streams.first[name], streams.last[name]) for name in streams.first},
+        spans={name: streams.span(name) for name in streams.first},
         end_known=seen is not None or checkpoint is not None,
         thinned=thinned,
     )
@@ -103,38 +103,39 @@ def _witnessed(leaves: list[bytes], checkpoint: Checkpoint, policy: Policy) -> I
 
 def _releases(store: Store, found: Chain) -> Iterator[str]:
     """Compare every release, and its domain, with what the chain vouches for."""
-    vouched = {(entry.get("stream"), entry.get("slot")): entry for entry in found.releases.values()}
+    vouched = {(str(entry.get("stream")), entry.get("slot")): entry for entry in found.releases.values()}
     for stream in store.streams():
         for content, link in store.releases(stream):
             try:
                 entry = link.entry
                 slot = json.loads(content.partition(b"\n")[0])["slot"]
             except (StateError, ValueError, KeyError, TypeError):
-                yield f"a release of stream {stream!r} is damaged"
+                yield f"a release of {name_stream(stream)} is damaged"
                 continue
             if vouched.pop((stream, slot), None) != entry or entry.get("release") != content_digest(content):
-                yield f"the release of slot {slot} is not the one its certificate vouches for"
+                where = f"{found.streams.name_slots(stream, slot, slot)} of {name_stream(stream)}"
+                yield f"the release of {where} is not the one its certificate vouches for"
     for name, slot in vouched:
-        yield f"the release of slot {slot} of stream {name!r} is missing"
+        yield f"the release of {found.streams.name_slots(name, slot, slot)} of {name_stream(name)} is missing"
 
 
 def _states(store: Store, found: Chain) -> Iterator[str]:
     """Compare what a stream goes on from with what the chain says of it."""
     declared = found.streams.options
-    yield from (f"the stream {name!r} is not in the chain" for name in store.streams() if name not in declared)
+    yield from (f"{name_stream(name)} is not in the chain" for name in store.streams() if name not in declared)
     for stream, schedule in declared.items():
         if stream not in store.streams() or store.options(stream) != schedule.of_each(lambda options: options.text):
-            yield f"the options of stream {stream!r} are not those of the chain"
+            yield f"the options of {name_stream(stream)} are not those of the chain"
             continue
         if (store.reached(stream) or (None, 0)) != (found.streams.last.get(stream), found.streams.units[stream]):
-            yield f"the state of stream {stream!r} is not the one after its last release"
+            yield f"the state of {name_stream(stream)} is not the one after its last release"
         try:
             store.check_state(stream)
             yield from _measurements(store, stream, found)
         except StateError as error:
-            yield f"stream {stream!r}: {error}"
+            yield f"{name_stream(stream)}: {error}"
         if not all(_described(store, options.domain) for _, options in schedule.entries):
-            yield f"the domain of stream {stream!r} is damaged"
+            yield f"the domain of {name_stream(stream)} is damaged"
 
 
 def _described(store: Store, digest: str) -> bool:
@@ -157,7 +158,8 @@ def _measurements(store: Store, stream: str, found: Chain) -> Iterator[str]:
         stated = (entry.get("measurement"), entry.get("epsilon_units"))
         needed = store.keeps_measurements and (since is None or slot >= since)
         if kept.get(slot, None if needed else stated) != stated:
-            yield f"the measurement of slot {slot} of stream {stream!r} is not the one its certificate states"
+            where = f"{found.streams.name_slots(stream, slot, slot)} of {name_stream(stream)}"
+            yield f"the measurement of {where} is not the one its certificate states"
 
 
 @dataclass
@@ -225,14 +227,14 @@ def check_accounts(store: Store) -> tuple[str, ...]:
             ledger = DeclaredOptions.from_text(text).accounts
             paid = _largest(store.payment_parts(name))
         except StateError as error:
-            problems.append(f"stream {name!r}: {error}")
+            problems.append(f"{name_stream(name)}: {error}")
             continue
         if ledger is not None:
             before = 0 if reached is None else reached[1]
             most = before if pending is None else pending.spent_after(before)
             units[ledger] += most
             if paid > most:
-                problems.append(f"stream {name!r}: an account has paid more than its slots have cost")
+                problems.append(f"{name_stream(name)}: an account has paid more than its slots have cost")
     for ledger, options in store.ledgers().items():
         try:
             largest = _largest(store.account_parts(ledger, options))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpi.certificates.chain import Entry, Head, Link, link_of, text_digest
+from dpi.certificates.declared import declared, name_stream, write_slots
 from dpi.release import Release
 from dpi.verification.result import Span, Verification
 
@@ -40,7 +41,7 @@ def verify_releases(
     >>> stream = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Ledger(per_slot=0.1))
     >>> releases = [stream.release(["u"], ["a"]) for _ in range(3)]
     >>> verify_releases(releases).whole, verify_releases(releases[1:]).missing
-    (True, ("releases of stream '' from slot 0 to before slot 1",))
+    (True, ('releases of the stream without a name before slot 1',))
     """
     read = _Reading(verifier, store)
     for release in releases:
@@ -83,7 +84,8 @@ class _Reading:
     def add(self, release: Release) -> None:
         """Take in one release."""
         link = link_of(release.certificate)
-        self.problems += [f"slot {release.slot}: {fault}" for fault in self._faults(release, link)]
+        where = _name_slot(release.slot, release.start_text)
+        self.problems += [f"{where}: {fault}" for fault in self._faults(release, link)]
         here, stream = link.head, str(release.certificate.get("stream"))
         if not self.entries:
             self.first_entry = here.sequence
@@ -102,7 +104,7 @@ class _Reading:
             yield "the release is not the one its certificate vouches for"
         stream = str(certificate.get("stream"))
         if stream in self.spans:
-            yield from self._order(stream, release.slot)
+            yield from self._order(stream, release)
         here = link.head
         if self.entries and here.sequence <= self.head.sequence and len({stream, *self.spans}) == 1:
             yield "its certificate is older than the one before it"
@@ -117,21 +119,26 @@ class _Reading:
                 self.signed = False
             self.key = self.key if place is None else place
 
-    def _order(self, stream: str, slot: int) -> Iterator[str]:
-        last = self.spans[stream].last
-        if slot <= last:
+    def _order(self, stream: str, release: Release) -> Iterator[str]:
+        before, slot = self.spans[stream], release.slot
+        if slot <= before.last:
             yield "it does not follow the one before it"
-        elif slot > last + 1 and (self.store is None or _any(self.store, stream, last + 1, slot - 1)):
-            left_out = f"slot {last + 1}" if slot == last + 2 else f"each of the slots {last + 1} … {slot - 1}"
-            yield f"{left_out}, which was released before it, is missing"
+        elif slot > before.last + 1 and (self.store is None or _any(self.store, stream, before.last + 1, slot - 1)):
+            since = _name_slot(before.last, before.last_start)
+            yield f"what was released between {since} and it is missing"
 
     def missing_before(self) -> Iterator[str]:
         """Give the streams whose first certificate says that they began before it."""
         for stream, entry in self.firsts.items():
-            here, first = self.spans[stream].first, entry.get("first")
-            if not isinstance(first, int) or first < here:
-                since = f"from slot {first} to" if isinstance(first, int) else "from"
-                yield f"releases of stream {stream!r} {since} before slot {here}"
+            span, first = self.spans[stream], entry.get("first")
+            if not isinstance(first, int) or first < span.first:
+                yield f"releases of {name_stream(stream)} before {_name_slot(span.first, span.first_start)}"
+
+
+def _name_slot(slot: int, start: str | None) -> str:
+    """Return how a sentence names a slot: by when it begins, or by its number."""
+    where = start or slot
+    return write_slots(where, where)
 
 
 def _holds(store: Store, head: Head) -> bool:
@@ -146,12 +153,16 @@ def _any(store: Store, stream: str, first: int, last: int) -> bool:
 
 def _beside(store: Store, read: _Reading) -> Iterator[str]:
     """What a store holds of the same streams before the first slot and after the last."""
+    known = declared(store.streams())
     for stream, span in read.spans.items():
         reached = store.reached(stream)
         if _any(store, stream, -(1 << 62), span.first - 1):
-            yield f"slots of stream {stream!r} from before slot {span.first} are in the store and not here"
+            here = _name_slot(span.first, span.first_start)
+            yield f"in the store and not here: slots of {name_stream(stream)} before {here}"
         if reached is not None and _any(store, stream, span.last + 1, reached[0]):
-            yield f"slots {span.last + 1} … {reached[0]} of stream {stream!r} are in the store and not here"
+            rest = span.last + 1, reached[0]
+            named = known[stream].name_slots(*rest) if stream in known else write_slots(*rest)
+            yield f"in the store and not here: {named} of {name_stream(stream)}"
 
 
 def _witnessed(seen: Seen, read: _Reading) -> Iterator[str]:
@@ -160,6 +171,7 @@ def _witnessed(seen: Seen, read: _Reading) -> Iterator[str]:
         yield f"entry {seen.sequence} is another one than the witness saw"
     for stream, span in read.spans.items():
         if stream not in seen.last:
-            yield f"the witness does not know the stream {stream!r}"
+            yield f"the witness does not know {name_stream(stream)}"
         elif seen.last[stream] > span.last:
-            yield f"slots {span.last + 1} … {seen.last[stream]}, which the witness saw released, are missing"
+            since, rest = _name_slot(span.last, span.last_start), seen.last[stream] - span.last
+            yield f"{rest} slot{'' if rest == 1 else 's'} after {since}, which the witness saw released: missing"

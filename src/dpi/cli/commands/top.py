@@ -133,6 +133,10 @@ def picture(found: Mapping[str, object]) -> Group:
             lines.append(Text(f"Slots of {_name(each)} cannot be closed at the moment ({each['failing']}).", BAD))
         if each["silent"]:
             lines.append(Text(f"{_name(each)} is silent: no batch has come for {each['quiet']} slots.", BAD))
+        lines += [
+            Text(f"{_name(each)}: most rows that {sender} has sent of late lack a column, or are not in time.", BAD)
+            for sender in cast("Sequence[str]", each.get("unusable", ()))
+        ]
     budgets = [Text(f"{_name(each)}: {' '.join(cast('list[str]', each['budget']))}") for each in streams]
     return Group(*lines, Text(), Columns([_cells(each, at) for each in streams]), Text(), *budgets)
 

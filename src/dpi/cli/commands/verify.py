@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dpi._version import installed_plugins
-from dpi.certificates.declared import DeclaredOptions
+from dpi.certificates.declared import DeclaredOptions, name_stream
 from dpi.certificates.notes import Checkpoint
 from dpi.certificates.policy import Policy
 from dpi.certificates.signature import Verifier
@@ -181,8 +181,9 @@ def _print(found: Verification, *, of_store: bool) -> None:
     seen = f"{found.entries}, entries {found.first_entry} … {found.last_entry}" if found.entries else "none"
     facts: list[list[object]] = [["certificates", seen + " of the chain"], ["head", found.head or "–"]]
     for name, span in found.spans.items():
-        times = f" ({span.first_start} … {span.last_start})" if span.first_start else ""
-        facts.append([f"slots, {_stream(name)}", f"{span.first} … {span.last}{times}"])
+        numbers = f"{span.first} … {span.last}"
+        times = f"{span.first_start} … {span.last_start} ({numbers})" if span.first_start else numbers
+        facts.append([f"slots, {name_stream(name)}", times])
     facts.append(["missing", "; ".join(found.missing) or _nothing(found, of_store)])
     facts += [["restored", _restored(each)] for each in found.restored]
     if not found.end_known:
@@ -194,10 +195,10 @@ def _print(found: Verification, *, of_store: bool) -> None:
         facts.append(["accounts", "checked (private)" if found.accounts_checked else "not checked (the curator can)"])
     facts.append(["plug-ins here", _plugins()])
     facts += [
-        [f"measurements, {_stream(name)}", f"of slots before {slot} dropped by a rule; their releases are as certified"]
+        [f"measurements, {name_stream(name)}", f"of slots before {slot} dropped by a rule; releases are as certified"]
         for name, slot in found.thinned.items()
     ]
-    facts += [[f"spent by {_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in found.spent.items()]
+    facts += [[f"spent by {name_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in found.spent.items()]
     if len(found.spent) > 1 and found.spent_by_all is not None:
         facts.append(["spent by all of them", f"at most {found.spent_by_all:.6g} per user"])
     table(["", ""], facts, left=2)
@@ -227,7 +228,3 @@ def _restored(each: Restored) -> str:
     charged = ", ".join(f"{amount:.6g}" for amount in each.charged.values())
     told = f" Every account was charged for the lost slots, new ones too ({charged})." if charged else ""
     return f"from an older copy, by entry {each.entry}.{told}{lost}"
-
-
-def _stream(name: str) -> str:
-    return f"stream {name}" if name else "the stream without a name"

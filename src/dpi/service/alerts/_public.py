@@ -25,7 +25,7 @@ class PublicAlert(Message):
         facts = asdict(found)
         slot, value = facts.pop("slot"), found.value
         sentence = (
-            f"{stream}, slot {slot}: the share of {value} is {found.share:.4g}, {found.severity} beside "
+            f"{stream}, slot {found.start or slot}: the share of {value} is {found.share:.4g}, {found.severity} beside "
             f"{found.before:.4g} before."
         )
         return cls(make_id("anomaly", stream, slot, value), "anomaly", stream, slot, sentence, facts)

@@ -3,7 +3,7 @@
 import { prepare, timeAxis } from "./canvas.js";
 import { $, el, styled } from "./dom.js";
 import { csv, download } from "./files.js";
-import { percent } from "./numbers.js";
+import { percent, when } from "./numbers.js";
 
 const LISTED = 5;
 const SIZES = { notable: 4, high: 6, extreme: 8 };
@@ -33,10 +33,9 @@ export function drawAlerts(app) {
 }
 
 function line(app, alert) {
-  const when = alert.start ? alert.start.slice(0, 19).replace("T", " ") : `slot ${alert.slot}`;
   return el(
     "button", { type: "button", class: "alert", onclick: () => app.look(alert) },
-    el("span", { class: "what" }, el("strong", {}, alert.value), ` ${percent(alert.before)} → ${percent(alert.share)}`, el("br"), el("span", { class: "when" }, when)),
+    el("span", { class: "what" }, el("strong", {}, alert.value), ` ${percent(alert.before)} → ${percent(alert.share)}`, el("br"), el("span", { class: "when" }, when(alert.start, alert.slot))),
     el("span", { class: `how ${alert.severity}` }, alert.severity),
   );
 }

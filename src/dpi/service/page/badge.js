@@ -60,7 +60,7 @@ export class Badge {
     say($("tile-chain-more"), found.entries === undefined ? found.why : `${count(found.entries)} entries checked in this browser${found.going ? " so far" : ""}`);
     say($("chain-words"), `${word[0].toUpperCase()}${word.slice(1)}. ${found.why}`);
     const newest = found.newest?.[this.app.state.stream];
-    const facts = [["Entries", count(found.entries ?? 0)], ["Head", found.head ?? "–"], ["This stream", newest ? `slot ${newest.slot} is entry ${newest.entry}` : "no release yet"]];
+    const facts = [["Entries", count(found.entries ?? 0)], ["Head", found.head ?? "–"], ["This stream", newest ? `its newest release is entry ${newest.entry}` : "no release yet"]];
     $("chain-facts").replaceChildren(...facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, name === "Head" ? el("code", {}, text) : text))));
   }
 }

@@ -28,13 +28,16 @@ export async function drawCurator(app) {
   before = { stream, now, bytes };
   const clock = app.info?.clock, lag = clock ? (app.now() - Date.parse(clock.begins)) / 1000 : null;
   const quiet = sum(found, "dpi_quiet_slots", { stream }), silent = sum(found, "dpi_silent", { stream }) > 0;
+  const usable = sum(found, "dpi_rows_total", { stream, usable: "true" }), unusable = sum(found, "dpi_rows_total", { stream, usable: "false" });
+  const senders = sum(found, "dpi_unusable_senders", { stream });
   const facts = [
     ["Batches", silent ? "silent" : "arriving", quiet ? `none for ${count(quiet)} whole slot${quiet === 1 ? "" : "s"}` : "in this slot or the one before", silent],
     ["Batches kept", count(batches), refused ? `${count(refused)} refused` : "none refused"],
+    ["Usable rows", usable + unusable ? `${Math.floor((100 * usable) / (usable + unusable))} %` : "–", senders ? `rows of ${count(senders)} sender${senders === 1 ? "" : "s"} are mostly unusable` : `${count(unusable)} lack a column or are not in time`, senders > 0],
     ["Arriving", rate === null ? "–" : `${(rate / 1024).toFixed(1)} KiB/s`, `${(bytes / 2 ** 20).toFixed(1)} MiB since the start`],
     ["A slot closes in", closings ? `${Math.round((1000 * took) / closings)} ms` : "–", `${count(sum(found, "dpi_late_releases_total", { stream }))} releases were late`],
     ["Lag", lag === null ? "–" : age(lag), "since the newest slot ended"],
-    ["Next closing", clock ? clock.closes.slice(11, 19) : "–", clock ? `slot ${clock.next}, seen at ${clock.seen.slice(11, 19)}` : ""],
+    ["Next closing", clock ? clock.closes.slice(11, 19) : "–", clock ? `seen at ${clock.seen.slice(11, 19)}` : ""],
     ["Store", sum(found, "dpi_failures_total") ? "failing" : "well", `${count(sum(found, "dpi_failures_total"))} failures`],
   ];
   $("curator-tiles").replaceChildren(...facts.map(([name, figure, more, look]) => el("div", { class: look ? "look" : null }, el("dt", {}, name), el("dd", {}, figure), el("dd", { class: "soft" }, more))));

@@ -2,7 +2,7 @@
 
 import { $, el, say } from "./dom.js";
 import { csv, download } from "./files.js";
-import { points } from "./numbers.js";
+import { points, when } from "./numbers.js";
 
 /** What is said of a change: an arrow only where its interval leaves no doubt of the direction. */
 export const arrow = (row) => (row.lower > 0 ? "▲" : row.upper < 0 ? "▼" : "");
@@ -23,7 +23,7 @@ export function drawMovers(app) {
       el("tbody", {}, changes.rows.map((row) => mover(app, row, end)))),
   );
   const many = changes.sure === 0 ? "No value moved beyond its interval" : changes.sure === 1 ? "One value moved beyond its interval" : `${changes.sure} values moved beyond their intervals`;
-  say($("changes-note"), `${many} since slot ${changes.beside}. Intervals are cautious: they hold with ${Math.round(100 * changes.level)} % or more. A change without an arrow may be noise.`);
+  say($("changes-note"), `${many} since ${when(changes.beside_start, changes.beside)}. Intervals are cautious: they hold with ${Math.round(100 * changes.level)} % or more. A change without an arrow may be noise.`);
   if ($("back").value !== String(state.back)) $("back").value = String(state.back);
 }
 

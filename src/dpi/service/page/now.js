@@ -3,7 +3,7 @@
 import { fitted, pictureOf, prepare, valueAxis } from "./canvas.js";
 import { $, colours, el, say } from "./dom.js";
 import { csv, download } from "./files.js";
-import { count, percent, ticks } from "./numbers.js";
+import { count, percent, ticks, when } from "./numbers.js";
 
 /** The rows in view, in their order. */
 function rowsOf({ picture, state }) {
@@ -16,11 +16,11 @@ function rowsOf({ picture, state }) {
 
 export function drawNow(app) {
   const { picture, state } = app;
-  say($("now-title"), state.slot === null ? "Now" : `Slot ${picture.slot}`);
-  const when = picture.start ? `${picture.start.slice(0, 10)} ${picture.start.slice(11, 19)}` : `slot ${picture.slot}`;
+  const begun = when(picture.start, picture.slot);
+  say($("now-title"), state.slot === null ? "Now" : begun);
   const rows = rowsOf(app), size = picture.domain.size;
   const few = rows.length < size ? ` ${rows.length} of ${count(size)} values are in view.` : "";
-  say($("now-lead"), `${when}. The bar is the estimate, the line its 95 % interval.${few}`);
+  say($("now-lead"), `${begun}. The bar is the estimate, the line its 95 % interval.${few}`);
   const end = Math.max(...rows.map((row) => row.upper), 1e-6);
   const palette = colours();
   const body = $("bars").querySelector("tbody") ?? begin();
@@ -116,7 +116,7 @@ export function tableOfNow(app) {
 }
 
 export async function pictureOfNow(app) {
-  if (app.picture.sets !== null) return pictureOf($("density").querySelector("canvas"), `${app.state.stream}, slot ${app.picture.slot}`);
+  if (app.picture.sets !== null) return pictureOf($("density").querySelector("canvas"), `${app.state.stream}, ${when(app.picture.start, app.picture.slot)}`);
   const rows = rowsOf(app).slice(0, 40), canvas = el("canvas"), host = el("div", { class: "offstage" }, canvas);
   host.style.cssText = "position:absolute;left:-9999px;width:720px";
   document.body.append(host);
@@ -136,7 +136,7 @@ export async function pictureOfNow(app) {
     pen.textAlign = "left";
     pen.fillText(percent(row.value), left + width + 14, y);
   });
-  const made = await pictureOf(canvas, `${app.state.stream}, slot ${app.picture.slot}: shares with 95 % intervals`);
+  const made = await pictureOf(canvas, `${app.state.stream}, ${when(app.picture.start, app.picture.slot)}: shares with 95 % intervals`);
   host.remove();
   return made;
 }

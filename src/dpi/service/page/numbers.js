@@ -17,6 +17,9 @@ export function points(change) {
   return `${sign}${p.toFixed(p >= 9.995 ? 1 : 2)}`;
 }
 
+/** A slot by its begin, or by its number where the stream has no clock. */
+export const when = (start, slot) => (start ? `${start.slice(0, 10)} ${start.slice(11, 19)}` : `slot ${slot}`);
+
 /** A number of users: whole, with thin spaces. */
 export function count(number) {
   if (number === null || number === undefined) return "–";

@@ -2,7 +2,7 @@
 
 import { band, prepare, timeAxis, valueAxis } from "./canvas.js";
 import { $, colours, el, table } from "./dom.js";
-import { count, percent, ticks } from "./numbers.js";
+import { count, percent, ticks, when } from "./numbers.js";
 
 const UNKNOWN = "The measurements so far do not tell retention and stickiness better than the assumption made before them.";
 const WHOLE = ["newcomers", "reach"]; // of first payments, which are due in every slot
@@ -36,5 +36,5 @@ function drawEngagement(picture) {
   place.dataset.said = said;
   const number = (row) => (row.name === "further_activity" ? (v) => v.toFixed(1) : percent);
   const lines = rows.map((row) => [row.label, number(row)(row.value), `${number(row)(row.lower)} … ${number(row)(row.upper)}`]);
-  place.replaceChildren(rows.length ? table(`In slot ${picture.slot}. What is expected is a forecast.`, ["", "Estimate", "95 % interval"], lines) : el("p", { class: "soft" }, UNKNOWN));
+  place.replaceChildren(rows.length ? table(`${when(picture.start, picture.slot)}. What is expected is a forecast.`, ["", "Estimate", "95 % interval"], lines) : el("p", { class: "soft" }, UNKNOWN));
 }

@@ -2,9 +2,7 @@
 
 import { band, cells, fitted, gaps, prepare, timeAxis, valueAxis } from "./canvas.js";
 import { $, colours, el, say, styled, table } from "./dom.js";
-import { clock, count, largest, percent, scaled, shown, ticks } from "./numbers.js";
-
-const when = (start, slot) => (start ? `${start.slice(0, 10)} ${start.slice(11, 19)}` : `slot ${slot}`);
+import { clock, count, largest, percent, scaled, shown, ticks, when } from "./numbers.js";
 
 /** The rows of the heat map: `other` only if it is asked for. */
 function heatRows({ series, state }) {
