@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test suite test-all nightly proofs lint picture reference sbom lock release figures bench peers tables mutate reproduce docs clean
+.PHONY: run test suite test-all test-learn nightly proofs lint picture reference sbom lock release figures bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -20,6 +20,10 @@ suite: .venv/dev
 # Everything: long forms, the page in a browser, servers, Spark (half a gigabyte and a Java). What is missing is skipped, and said.
 test-all: .venv/spark
 	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto
+
+# Ten steps of training, and numpy beside JAX: it needs the extra `learn`, half a gigabyte.
+test-learn: .venv/learn
+	$(BIN)/python -m pytest -q -n0 packages/research/tests/learn/test_training.py tests/estimator/test_filter.py
 
 # Hours: properties alone, with examples that no run had before. What fails stays in .hypothesis, and is tried first the next time.
 nightly: .venv/dev
@@ -102,8 +106,12 @@ docs: .venv/docs
 	touch $@
 
 .venv/dev: .venv/core packages/audit/pyproject.toml packages/research/pyproject.toml
-	$(INSTALL) -e '.[test,lint,service,page,brokers,mcp,lineage]' -e packages/audit -e 'packages/research[learn]'
+	$(INSTALL) -e '.[test,lint,service,page,brokers,mcp,lineage]' -e packages/audit -e packages/research
 	$(INSTALL) --no-deps -e packages/spark
+	touch $@
+
+.venv/learn: .venv/dev
+	$(INSTALL) -e 'packages/research[learn]'
 	touch $@
 
 .venv/spark: .venv/dev

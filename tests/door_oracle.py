@@ -460,7 +460,7 @@ class Batches(World):
         body.add(batch.body if good else b"{")
         kind, sequence = ("application/x-ndjson", self.producers[producer]) if good else ("application/json", 0)
         complete = max(batch.receipt.moment, self.service.receipts.read_clock(batch.ended))
-        sent = Batch(Sent("visits", body, kind, "", "us"), producer, sequence, batch.receipt, complete)
+        sent = Batch(Sent("visits", body, kind, "", "us", producer), producer, sequence, batch.receipt, complete)
         try:
             kept = self.service.receive(sent).result(60)
         except Problem:

@@ -227,7 +227,7 @@ class Releases:
         ...                     store=(store := dpi.MemoryStore()))
         >>> for _ in range(2): _ = stream.release(["ada"], ["a"])
         >>> dpi.open(store).table().shape, dpi.open(store).table({"a or b": ["a", "b"]})["value"].to_list()
-        ((8, 22), ['a or b', 'a or b'])
+        ((8, 23), ['a or b', 'a or b'])
         """
         return tidy(self, self.options.slots, groups).drop("certificate")
 

@@ -110,9 +110,9 @@ def test_a_newer_store(cli, visits):
     with sqlite3.connect("visits.db") as database:
         database.execute("UPDATE facts SET value = '99' WHERE name = 'schema'")
     database.close()
-    assert "another version" in run(cli, visits, *PERIOD, code=3)
+    assert "newer version" in run(cli, visits, *PERIOD, code=3)
     for words in (["report"], ["query", "top", "1"], ["verify"]):
-        assert "another version" in cli(words[0], "visits.db", *words[1:], code=3)
+        assert "newer version" in cli(words[0], "visits.db", *words[1:], code=3)
 
 
 def test_no_store(cli):

@@ -198,7 +198,7 @@ def test_a_review_says_what_it_cannot_know():
     store = dpi.MemoryStore()
     stream_of(store, epsilon=3, budget=dpi.Ledger(per_slot="0.05", period=24))
     text = write_annex(describe_deployment(store, "visits"), "review")
-    assert text.count(ASK) == 6
+    assert text.count(ASK) == 7
     assert "a factor of at most 20.1" in text
     assert "above 1" in text
     assert "Every 24 slots" in text

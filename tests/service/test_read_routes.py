@@ -181,10 +181,14 @@ def test_opening_a_stream_says_whose_newcomers_end(tmp_path):
     """The stream that had the ε alone until then, and no other; a stream with its own ε takes nothing."""
     new = {"domain": ["a", "b"], "epsilon": 1, "slot": "10s", "from": BEGIN}
     with running(tmp_path) as found:
+        apart = new | {"name": "apart", "separate": True}
+        assert found.client("admin").post("/v1/streams", json=apart).status_code == 403
         opened = [
-            found.client("admin").post("/v1/streams", json=new | more).json()
-            for more in ({"name": "apart", "separate": True}, {"name": "two"}, {"name": "three"})
-        ]
+            found.client(by).post("/v1/streams", json=request).json()
+            for by, request in (
+                ("another admin", apart), ("admin", new | {"name": "two"}), ("admin", new | {"name": "three"})
+            )
+        ]  # fmt: skip
     assert opened == [
         {"name": "apart", "newcomers_end": []}, {"name": "two", "newcomers_end": ["visits"]},
         {"name": "three", "newcomers_end": []},

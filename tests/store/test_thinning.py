@@ -68,7 +68,7 @@ def test_what_the_rule_keeps_is_still_checked(tmp_path):
         store.thin(4)
         store.engine.execute("DELETE FROM measurements WHERE slot = 7")
         assert verify(store).problems == (
-            "the measurement of slot 7 of stream '' is not the one its certificate states",
+            "the measurement of slot 7 of the stream without a name is not the one its certificate states",
         )
 
 

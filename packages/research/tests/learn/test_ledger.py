@@ -1,7 +1,5 @@
 """One world through the product's ledger and through the simulator's: the same payments."""
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 
@@ -24,16 +22,14 @@ def small_world(slots=40):
 
 
 def test_payments_are_those_of_the_ledger():
-    """Every user pays the same in every slot, to within the grain of a weight; of a price that is too high, half.
+    """Every user pays the same in every slot, to within the grain of a weight, trickle and polls alike.
 
     The ledger's arithmetic is as it is proved: a price E of a histogram, and half of what is left as the most.
     """
-    epsilon, budget = Epsilon.at_most(2), Listed(4, 2.0, Options(stretch=0.5, width=2))
+    epsilon, budget = Epsilon.at_most(2), Listed(4, 2.0, Options(stretch=0.5, split=0.3, waits=-1, width=2, often=0.2))
     ledger, accounts = Ledger(epsilon, key=bytes(32), policy=clocked(top=TOP)), Accounts(budget)
     several = short = 0
     for slot, (users, _) in enumerate(people(small_world(), 1)):
-        if slot == 25:  # from here on more than users can pay
-            budget.list = replace(budget.list, prices=budget.list.prices * np.array([1, 20, 20, 20]))
         asked = budget.ask(slot)
         groups = in_groups(budget, asked, epsilon)
         bill = ledger.bill(pl.Series([str(user) for user in users]), epsilon, slot, groups=groups)
@@ -45,7 +41,6 @@ def test_payments_are_those_of_the_ledger():
         due = np.flatnonzero(asked.due)
         assert due[bill.member].tolist() == member.tolist() or len(due) < 4
         several += len(groups) > 1
-        assert slot >= 25 or np.allclose(paid, asked.prices[member])
         short += int(((paid > 0) & (paid < 0.99 * asked.prices[member])).sum())
         budget.hear(float((member == 0).sum()), float((member > 0).sum()))
     assert several > 20

@@ -17,9 +17,12 @@ OPTIONS = st.builds(
     Options,
     stretch=st.floats(0.3, 8),
     horizon=st.none() | st.floats(1, 9000),
+    split=st.floats(-0.5, 0.5),
+    waits=st.integers(-1, 1),
     first=st.floats(0.05, 0.6),
     width=st.integers(2, 7),
     wider=st.integers(3, 9),
+    often=st.floats(0.3, 5),
 )
 
 
@@ -30,12 +33,14 @@ def test_every_list_is_one_the_ledger_takes(options, totals, bins):
     heard = Heard()
     for newcomers, returning in totals:
         heard = heard.hear(newcomers, returning, 0.2)
-    written = write_list(heard, bins, 1.0, options)
-    assert (written.prices > 0).all()
-    assert written.prices[0] <= DEAREST
-    assert written.prices.max() < 1
-    assert [*written.edges] == sorted(set(written.edges))
-    assert written.edges[-1] <= TOP <= HIGHEST
+    prices = write_list(heard, bins, 1.0, options)
+    for slot in range(40):
+        asked = prices.prices(slot)
+        assert (asked >= 0).all()
+        assert 0 < asked[0] <= DEAREST
+        assert asked.max() < 1
+    assert [*prices.edges] == sorted(set(prices.edges))
+    assert prices.edges[-1] <= TOP <= HIGHEST
 
 
 @settings(max_examples=40, deadline=None)
@@ -56,9 +61,8 @@ def test_a_user_who_comes_in_every_slot_pays_at_most_epsilon(options, first, new
 
 
 def test_users_of_a_histogram_pay_what_the_list_says():
-    """Payments are the stated prices in nearly every slot and histogram, of regulars and of people who come daily."""
-    kinds = [Kind(60_000, 60.0, 0.3, 0.001, 0.0, 0), Kind(9_000, 9.0, 1.0, 0.001, 0.0, 0)]
-    world = World(9, 50, 200, 1.0, kinds, np.zeros((1, 50)), np.zeros(1))
+    """Payments of regulars who come on three of ten days are the stated prices, in nearly every slot and histogram."""
+    world = World(9, 50, 200, 1.0, [Kind(60_000, 60.0, 0.3, 0.001, 0.0, 0)], np.zeros((1, 50)), np.zeros(1))
     budget = Listed(50, 1.0)
     measured = collect(crowds(world, budget, 1), 1.0, None, budget)
     many = (measured.members > 1000) & (measured.due > 0)
@@ -72,10 +76,10 @@ def test_where_nobody_returns_newcomers_pay_nearly_all():
     heard = Heard()
     for _ in range(50):
         heard = heard.hear(1000.0, 0.0, 0.5)
-    assert write_list(heard, 20, 1.0, Options()).prices[0] > 0.7
+    assert write_list(heard, 20, 1.0, Options()).prices(0)[0] > 0.7
     for _ in range(500):
         heard = heard.hear(10.0, 990.0, 0.5)
-    assert write_list(heard, 20, 1.0, Options()).prices[0] < 0.5
+    assert write_list(heard, 20, 1.0, Options()).prices(0)[0] < 0.5
 
 
 def test_other_budgets_spend_what_they_may():

@@ -80,7 +80,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     weights = load_weights(options.weights) if options.weights else trained()
     first, count = options.seeds
     listed = Options(**{name: float(number) for name, number in (each.split("=") for each in options.list)})  # type: ignore[arg-type]
-    listed = replace(listed, width=int(listed.width), wider=int(listed.wider))
+    listed = replace(listed, waits=int(listed.waits), width=int(listed.width), wider=int(listed.wider))
     lines = [
         *([reports.on_worlds(weights, options.worlds, range(first, first + count), listed)] if options.worlds else []),
         *([reports.on_prior(weights, seeds[options.prior])] if options.prior else []),

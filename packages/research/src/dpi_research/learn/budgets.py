@@ -73,12 +73,13 @@ class Listed:
 
     def ask(self, slot: int) -> Asked:
         """Return what the list asks."""
-        due = self.list.prices > 0
-        return Asked(np.where(due, self.list.prices, UNPAID), due.astype(float))
+        prices = self.list.prices(slot)
+        due = prices > 0
+        return Asked(np.where(due, prices, np.maximum(self.list.poll, UNPAID)), due.astype(float))
 
     def hear(self, newcomers: float, returning: float) -> None:
         """Write the list anew if it is time."""
-        self.heard = self.heard.hear(newcomers, returning, float(self.list.prices[0]))
+        self.heard = self.heard.hear(newcomers, returning, float(self.list.trickle[0]))
         if self.heard.slots >= self._next:
             self._next = int(self._next * 1.1) + 1
             self.list = write_list(self.heard, self.bins, self.epsilon, self.options)
@@ -141,10 +142,13 @@ def draw_budget(seed: int, bins: int, epsilon: float) -> Budget:
         return Listed(bins, epsilon)
     horizon = float(np.exp(rng.uniform(np.log(10), np.log(1000)))) if rng.random() < 0.2 else None
     options = Options(
-        stretch=float(np.exp(rng.uniform(-1.8, 0.7))),
+        stretch=float(np.exp(rng.uniform(-1.4, 1.1))),
         horizon=horizon,
+        split=float(rng.uniform(-0.6, 0.8)) if rng.random() < 0.5 else -2.0,
+        waits=int(rng.integers(-1, 2)),
         first=float(np.exp(rng.uniform(np.log(0.05), np.log(0.5)))),
         width=int(rng.integers(2, 7)),
         wider=int(rng.integers(3, 9)),
+        often=float(np.exp(rng.uniform(-0.5, 1.5))),
     )
     return Listed(bins, epsilon, options)

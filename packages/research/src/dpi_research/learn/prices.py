@@ -5,10 +5,11 @@ measured. **Everybody in a histogram pays its price**, or `MOST` of what is left
 numbers of users exactly, up to noise. In the ledger's terms a group of classes has the share 1/2 and a price E below
 half of what its users have left; `billing.affordable` and `billing.debit` do the rest as they are proved.
 
-A user who comes in every slot pays (s + x)^-1.7 of ε after s slots, where x is the *stretch*: everybody is measured in
-every slot, and nobody comes more often, so that everybody can pay what is asked.
+A user who stays pays (s + x)^-1.7 of ε after s slots of their own, where x is the *stretch*.
 
 * Newcomers pay F(1)/F(1 + V), at most .85, where V is how many visits follow a first one.
+* Returning users pay a *trickle* in every slot and, in lists with polls, more in a *poll*: one of 2^`wait` slots by the
+  public clock. `split` is the part that polls take.
 * The last histogram takes all further payments. Its price follows the age of the stream.
 
 V, and λ (users per bin), come from released numbers of users: `Heard` keeps them, and a list is written anew whenever
@@ -24,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.estimator import HISTOGRAMS
+from dpi_research.learn.clock import level
 
 Floats = npt.NDArray[np.floating[Any]]
 Wholes = npt.NDArray[np.int64]
@@ -41,25 +43,39 @@ FADE, YOUNG = 0.9, 10.0
 class Options:
     """What a search over lists may choose; the defaults are those of ESTIMATOR §4."""
 
-    stretch: float = 0.4
+    stretch: float = 0.6
     """Times max(.3, .88·(λε)^.6 - 2) slots."""
     horizon: float | None = None
     """The stretch itself, in slots, where it is declared."""
+    split: float = -2.0
+    """Added to the part of polls that follows from the signal. By default none is left: numbers of users are then
+    nearer, and shares that change slowly are not as near (docs/research-log.md)."""
+    waits: int = 0
+    """Added to the logarithm of the wait."""
     first: float = 0.15
     """What users of the first slot pay at least: their number is not known, and what `PRESUMED` users would pay may
     tell nothing of few."""
     width: int = 4
     """How many payments the second histogram takes; the third takes `wider` times as many."""
     wider: int = 8
+    often: float = 2.0
+    """How many times as often as the mean user those of the last histogram are presumed to come, but once a slot."""
 
 
 @dataclass(frozen=True)
 class PriceList:
-    """What a user of each histogram pays in a slot, as a part of ε; zero if it is not due."""
+    """Prices of each histogram in trickle slots and in polls, as parts of ε."""
 
-    prices: Floats
+    trickle: Floats
+    poll: Floats
     edges: tuple[int, ...]
     """The fewest payments of users of each histogram."""
+    wait: int
+    """A slot of each aligned block of 2^wait is a poll."""
+
+    def prices(self, slot: int) -> Floats:
+        """Return what a user of each histogram pays in a slot; zero if it is not due."""
+        return self.poll if level(slot, self.wait) >= self.wait else self.trickle
 
     def histogram(self) -> Wholes:
         """Return the histogram of users with 0, 1, … `TOP` payments."""
@@ -81,8 +97,11 @@ class Heard:
     returning: float = 0.0
     """Of the last slots: each counts `FADE` times as much as the next."""
     weight: float = 0.0
+    came: float = 0.0
+    """All newcomers so far."""
     entry: float = 0.0
-    """What newcomers were asked for lately, as a part of ε: it rises at once, and falls slowly."""
+    """What newcomers were asked for lately, as a part of ε: it rises at once and falls slowly, so that most of them can
+    pay what is asked later."""
     slots: int = 0
 
     def hear(self, newcomers: float, returning: float, share: float) -> Heard:
@@ -90,12 +109,13 @@ class Heard:
         newcomers, returning = max(newcomers, 0.0), max(returning, 0.0)
         if not self.slots:
             first = max(newcomers, 1.0)
-            return Heard(first=first, entry=share, slots=1)
+            return Heard(first=first, came=first, entry=share, slots=1)
         return replace(
             self,
             newcomers=FADE * self.newcomers + newcomers,
             returning=FADE * self.returning + returning,
             weight=FADE * self.weight + 1,
+            came=self.came + newcomers,
             entry=max(share, self.entry + (1 - FADE) * (share - self.entry)),
             slots=self.slots + 1,
         )
@@ -104,6 +124,11 @@ class Heard:
     def users(self) -> float:
         """The mean number of active users in the last slots."""
         return max((self.newcomers + self.returning) / self.weight if self.weight else self.first, 1.0)
+
+    @property
+    def rate(self) -> float:
+        """How often a user came so far, on average: active users over all there ever were."""
+        return min(self.users / self.came, 1.0)
 
     @property
     def visits(self) -> float:
@@ -117,7 +142,8 @@ def opening(bins: int, epsilon: float, options: Options) -> PriceList:
     """Return the list of the first slot: only newcomers are there, and nobody knows how many."""
     stretch = _stretch(PRESUMED / bins * epsilon, options)
     first = min(max(1 - (stretch / (1 + stretch)) ** (DECAY - 1), options.first), DEAREST)
-    return PriceList(np.r_[first, np.zeros(HISTOGRAMS - 1)], _edges(options))
+    prices = np.r_[first, np.zeros(HISTOGRAMS - 1)]
+    return PriceList(prices, prices, _edges(options), 0)
 
 
 def _stretch(signal: float, options: Options) -> float:
@@ -127,15 +153,25 @@ def _stretch(signal: float, options: Options) -> float:
 
 def write_list(heard: Heard, bins: int, epsilon: float, options: Options) -> PriceList:
     """Return the list that follows from what was released."""
-    stretch, edges = _stretch(heard.users / bins * epsilon, options), _edges(options)
-    unpaid = (stretch / (np.array(edges) + stretch)) ** (DECAY - 1)
-    price = np.zeros(HISTOGRAMS)
-    price[:-1] = (unpaid[:-1] - unpaid[1:]) / np.diff(edges)
-    oldest = max(heard.slots, edges[-1]) + stretch
-    price[-1] = (DECAY - 1) / oldest * (stretch / oldest) ** (DECAY - 1)
+    signal = heard.users / bins * epsilon
+    stretch = _stretch(signal, options)
+    wait = int(np.clip(3 - int(np.searchsorted([30, 300, 3000], signal)) + options.waits, 0, 4))
+    afforded = signal * 0.4 / (stretch + 1)
+    split = float(np.clip(0.5 - 0.5 * np.log10(max(afforded, 1e-9) / 3) + options.split, 0, 1)) if wait else 0.0
+    if split > 0.9:
+        split = 1.0  # so little would tell nothing in between
+    apart = 1 << wait if split == 1 else 1  # own slots between two payments
+    edges = _edges(options)
+    own = np.r_[0.0, 1.0 + (np.array(edges[1:]) - 1.0) * apart]  # own slots of a user who enters a histogram
+    unpaid = (stretch / (np.r_[own, own[-1] + 1] + stretch)) ** (DECAY - 1)
+    price = (unpaid[:-1] - unpaid[1:]) / np.diff([*edges, edges[-1] + 1])
+    older = own[-1] + min(options.often * heard.rate, 1.0) * max(heard.slots - own[-1], 0)
+    price[-1] = apart * (DECAY - 1) / (older + stretch) * (stretch / (older + stretch)) ** (DECAY - 1)
     price[1:] *= (1 - heard.entry) / (1 - price[0])
     price[0] = _newcomers(heard.visits, stretch, float(price[0]))
-    return PriceList(price, edges)
+    trickle, poll = (1 - split) * price, ((1 - split) + split * (1 << wait) / apart) * price
+    trickle[0] = poll[0] = price[0]
+    return PriceList(trickle, poll, edges, wait)
 
 
 def _newcomers(visits: float, stretch: float, least: float) -> float:
