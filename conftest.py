@@ -46,7 +46,9 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 collect_ignore_glob = [] if find_spec("pyspark") else ["packages/spark/src/*"]
 """Examples in docstrings run where what they need is installed: Spark is an extra (`make test-all`), and so is JAX."""
 if not find_spec("jax"):
-    collect_ignore_glob += [f"packages/research/src/dpi_research/learn/{name}.py" for name in ("scores", "training")]
+    collect_ignore_glob += [
+        f"packages/research/src/dpi_research/learn/{name}.py" for name in ("heads_training", "scores", "training")
+    ]
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own there
 ROOM = 4 << 30
