@@ -102,7 +102,7 @@ docs: .venv/docs
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) -e '.[plot]'
+	$(INSTALL) -e '.[plot,parquet]'
 	touch $@
 
 .venv/dev: .venv/core packages/audit/pyproject.toml packages/research/pyproject.toml
