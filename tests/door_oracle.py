@@ -527,7 +527,7 @@ class Batches(World):
     def renew(self) -> None:
         """The stream is declared again, with a new admission."""
         try:
-            self.service._declare(self.settings, True)
+            self.service._declare(self.settings, True, approved=False)
             possible = True
         except Held:
             self.service.admissions._changing.clear()
