@@ -10,7 +10,7 @@ import pytest
 from random_streams import SLOTS, opened, outcome
 
 import dpi
-from dpi.engine.driver import BucketDriver
+from dpi.engine.bucket_slot_closer import BucketSlotCloser
 from dpi.errors import OptionError, StateError, StoreBusy, StoreError
 from dpi.store.folder import MARK
 from dpi_spark import SparkExecutor, follow, replay
@@ -148,7 +148,7 @@ def test_a_driver_that_dies_between_listing_and_sparks_own_note(
     dies, running, tmp_path, key_file, expected, monkeypatch
 ):
     """Spark hands the micro-batch over again: it is listed if it was not, and refused if it was."""
-    kept = BucketDriver.keep_sections
+    kept = BucketSlotCloser.keep_sections
 
     def interrupted(self, *sections):
         if dies == "after":
@@ -158,7 +158,7 @@ def test_a_driver_that_dies_between_listing_and_sparks_own_note(
     with dpi.open_store(tmp_path / "spark.db", key_file=key_file) as store:
         stream = opened(KIND, SEED, store, engine=on_spark(running))
         with monkeypatch.context() as patched:
-            patched.setattr(BucketDriver, "keep_sections", interrupted)
+            patched.setattr(BucketSlotCloser, "keep_sections", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 hour(running, stream, SEED, 0, tmp_path)
         assert bool(store.sections("", stream.next_slot)) == (dies == "after")

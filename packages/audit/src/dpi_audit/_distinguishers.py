@@ -22,7 +22,7 @@ _NEWTON_STEPS = 12
 
 
 def enriched(runs: Floats) -> Floats:
-    """The features, and for each the number of trailing zero bits of its float.
+    """Return the features, and for each the number of trailing zero bits of its float.
 
     Sums of floats lie on a coarser lattice than their parts: noise that was added in floating point tells the value it
     was added to by its last bits (Mironov 2012).
@@ -43,7 +43,7 @@ class Cells:
     logs: Floats
 
     def __call__(self, runs: Floats) -> Floats:
-        """The cell's log ratio."""
+        """Return the cell's log ratio."""
         return np.asarray(self.logs[np.searchsorted(self.edges, runs[:, self.feature], side="right")])
 
 

@@ -68,7 +68,7 @@ def list_parts(quick: bool) -> list[Part]:
 
 
 def _make_part(quick: bool, index: int) -> list[Row]:
-    """The rows of a part, in a process of its own: what a part is made of cannot be sent there, its number can."""
+    """Return the rows of a part, by its number: what it is made of cannot be sent to a process of its own."""
     return list_parts(quick)[index][1]()
 
 

@@ -69,7 +69,7 @@ def command_line(values: Sequence[object], program: Sequence[str] = PROGRAM) -> 
 
 
 def odd_rows(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user comes first and last, with 400 rows, values that are not there and values that nobody has listed."""
+    """Put the user first and last, with 400 rows, values that are not there and values that nobody has listed."""
     others = tuple((f"other-{i}", values[i % len(values)]) for i in range(6))
     flood = tuple((TARGET, values[i % len(values)]) for i in range(400))
     bad: Rows = ((TARGET, None), (TARGET, float("nan")), (TARGET, "no such value"))
@@ -111,7 +111,7 @@ def _lines(rows: Rows) -> str:
 
 
 def _only(text: bytes, keys: Sequence[str]) -> bytes:
-    """Some members of a JSON object; a text that is none stays as it is."""
+    """Return some members of a JSON object; a text that is none stays as it is."""
     try:
         found = json.loads(text)
     except ValueError:

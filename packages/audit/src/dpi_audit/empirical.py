@@ -114,7 +114,7 @@ def _batch(run: BlackBox, with_user: bool, runs: int) -> Floats:
 
 
 def _wide(rows: Floats, width: int) -> Floats:
-    """The rows with so many columns; a missing number is an output too."""
+    """Return the rows with so many columns; a missing number is an output too."""
     return np.pad(rows[:, :width], ((0, 0), (0, max(0, width - rows.shape[1]))), constant_values=np.nan)
 
 
@@ -126,7 +126,10 @@ def _bound(counts: tuple[int, int], runs: int, error: float) -> float:
 
 
 def _choose(one: Floats, other: Floats, runs: int, error: float) -> _Event | None:
-    """The event with the best bound to be hoped for: distinguishers learn on one half, cuts are judged on the other."""
+    """Return the event with the best bound to be hoped for.
+
+    Distinguishers learn on one half, cuts are judged on the other.
+    """
     half = len(one) // 2
     best: tuple[float, _Event] | None = None
     for name, score in learnt(one[:half], other[:half]):

@@ -24,9 +24,9 @@ import polars as pl
 
 import dpi
 from dpi.budget.accounts import Accounts
-from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.charge import Bill
-from dpi.budget.classes import Asked, GroupBudget, level, next_due
+from dpi.budget.class_allocation import ClassAllocation
+from dpi.budget.classes import GroupBudget, PaymentRequest, level, next_due
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import Policy, clocked, fade, spend_first
 from dpi.events.identity import Digests
@@ -82,7 +82,7 @@ def in_groups(top: int, share: Fraction) -> Iterator[Due]:
     """In turns: all classes in one histogram, for which newcomers pay most; the others apart; newcomers alone."""
     allocation, newcomers = ClassAllocation(WHOLE, top), ((0, Fraction(1, 2)),)
     others = tuple([(m, share) for m in range(1, top + 1)])
-    turns: tuple[Asked, ...] = (((*newcomers, *others),), (newcomers, others), (newcomers,))
+    turns: tuple[PaymentRequest, ...] = (((*newcomers, *others),), (newcomers, others), (newcomers,))
     for slot in count():
         drawn = allocation.draw_classes(slot, turns[slot % len(turns)])
         yield Due(slot, drawn, allocation.bounds.most_spent, groups=allocation.groups)
@@ -116,15 +116,15 @@ class AccountLife:
         self._bill = bill = self._accounts.bill(
             self._named(rows), due.epsilon, due.slot, share=due.share, stream=due.stream, groups=due.groups
         )
-        if bill.member is None:
+        if bill.group_index is None:
             return Laplace(bill.weights.sum(keepdims=True), due.epsilon.scale)
         sums = np.zeros(len(due.groups), dtype=np.int64)
-        np.add.at(sums, bill.member, bill.weights)
+        np.add.at(sums, bill.group_index, bill.weights)
         parts = zip(np.split(sums, sums.size), due.groups, strict=True)
         return Joint(tuple(Laplace(total, each.epsilon.scale) for total, each in parts))
 
     def _named(self, rows: Rows) -> Digests:
-        """The names of the slot's accounts; making them takes longer than paying."""
+        """Return the names of the slot's accounts; making them takes longer than paying."""
         users = frozenset(str(user) for user, _ in rows)
         if users not in self._names:
             self._names[users] = self._accounts.names(pl.Series(sorted(users), dtype=pl.String))
@@ -152,7 +152,7 @@ class AccountLife:
 class SparingGroup(ClassSums):
     """Sums of all classes in one histogram, each asked for so small a share."""
 
-    def ask(self, state: SumsState, slot: int) -> Asked:
+    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return one group."""
         return (tuple([(m, SHARE) for m in range(state.classes)]),)
 
@@ -161,7 +161,7 @@ class SparingGroup(ClassSums):
 class SparingSums(ClassSums):
     """Sums by class that ask every class for so small a share."""
 
-    def ask(self, state: SumsState, slot: int) -> Asked:
+    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return the same for all that are due."""
         return tuple([((m, SHARE),) for m in range(level(slot, state.classes - 1) + 1)])
 
@@ -206,7 +206,7 @@ class PaidStreams(SeveralStreams):
 
 
 def _left(accounts: Accounts, slot: int) -> int:
-    """What the user has left, in units."""
+    """Return what the user has left, in units."""
     (left,) = accounts.remaining(USER, slot)
     return int(left * UNITS)
 

@@ -70,48 +70,48 @@ def _crowd(slot: int, values: Sequence[object], size: int = 6) -> Rows:
 
 
 def _sometimes(name: str, slots: int, values: Sequence[object], rows: Callable[[int], Rows]) -> Neighbours:
-    """A crowd, and rows of the user that depend on the slot."""
+    """Return a crowd, and rows of the user that depend on the slot."""
     return pair(name, [_crowd(t, values) + rows(t) for t in range(slots)])
 
 
 def alone(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user is the only one, in every slot: a total, a domain or an empty slot would show them."""
+    """Have the user alone in every slot: a total, a domain or an empty slot would show them."""
     return pair("alone", [((TARGET, values[0]),) for _ in range(slots)])
 
 
 def every_slot(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user is in every slot, among others."""
+    """Have the user in every slot, among others."""
     return _sometimes("every slot", slots, values, lambda t: ((TARGET, values[t % len(values)]),))
 
 
 def giant(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user has four hundred rows in every third slot, between the rows of others."""
+    """Give the user four hundred rows in every third slot, between the rows of others."""
     flood = tuple((TARGET, values[i % len(values)]) for i in range(400))
     rest = [flood[200:] if t % 3 == 0 else () for t in range(slots)]
     return pair("giant", [(*flood[:200], *_crowd(t, values), *rest[t]) for t in range(slots)])
 
 
 def returning(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user leaves after a third of the time, and comes back for the last third."""
+    """Let the user leave after a third of the time, and come back for the last third."""
     third = max(1, slots // 3)
     there = {*range(third), *range(slots - third, slots)}
     return _sometimes("leaves and returns", slots, values, lambda t: ((TARGET, values[0]),) if t in there else ())
 
 
 def epochs(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user is there around every sixth slot: at the end of one epoch and the beginning of the next."""
+    """Have the user around every sixth slot: at the end of one epoch and the beginning of the next."""
     rows: Rows = ((TARGET, values[-1]),)
     return _sometimes("crosses epochs", slots, values, lambda t: rows * (1 + t % 2) if t % 6 in (4, 5, 0, 1) else ())
 
 
 def rounding(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user's rows do not divide: 1, 2, 3, 7, 11 rows over the bins, so that every share is rounded."""
+    """Give the user rows that do not divide: 1, 2, 3, 7, 11 over the bins, so that every share is rounded."""
     rows: Rows = tuple((TARGET, values[i * i % len(values)]) for i in range(11))
     return _sometimes("rounding edges", slots, values, lambda t: rows[: (1, 2, 3, 7, 11)[t % 5]])
 
 
 def late(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user sends events of the past and of the far future with every one in time, under the public clock."""
+    """Have the user send events of the past and of the far future with every one in time, under the public clock."""
     clock_slots = Slots("1h", origin="2026-01-01")
     start = datetime(2026, 1, 1, tzinfo=UTC)
     arrivals: list[list[tuple[object, datetime, object]]] = []
@@ -127,7 +127,7 @@ def late(slots: int, values: Sequence[object]) -> Neighbours:
 def _routed(
     arrivals: Sequence[Sequence[tuple[object, datetime, object]]], slots: Slots, start: datetime
 ) -> tuple[Rows, ...]:
-    """What the public clock lets into each slot."""
+    """Return what the public clock lets into each slot."""
     clock, routed = Clock(slots, start), []
     for hour, batch in enumerate(arrivals):
         clock.advance(start + timedelta(hours=hour, minutes=50))
@@ -138,32 +138,32 @@ def _routed(
 
 
 def types(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user's id is 7, "7", 7.0, b"7" and a numpy integer in turn."""
+    """Make the user's id 7, "7", 7.0, b"7" and a numpy integer in turn."""
     ids: tuple[object, ...] = (7, "7", 7.0, b"7", np.int64(7))
     return pair("ids of several types", [(*_crowd(t, values), (ids[t % 5], values[0])) for t in range(slots)], 7)
 
 
 def broken_rows(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user sends rows that cannot be read, NaN and unknown values, beside good ones, in every second slot."""
+    """Have the user send rows that cannot be read, NaN and unknown values, beside good ones, in every second slot."""
     bad: Rows = ((TARGET, float("nan")), (TARGET, None), (TARGET, "no such value"), (TARGET, values[0]))
     return _sometimes("broken rows", slots, values, lambda t: bad if t % 2 else ())
 
 
 def classes(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user comes late and stays away now and then: in other classes, and due in other slots, than the others."""
+    """Let the user come late and stay away now and then: in other classes, and due in other slots, than the others."""
     regulars: Rows = tuple((f"regular-{i}", values[i % len(values)]) for i in range(4))
     there = [((TARGET, values[t % 2]),) if t % 7 != 4 and t > 2 else () for t in range(slots)]
     return _sometimes("other classes", slots, values, lambda t: regulars + there[t])
 
 
 def staying(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user is in every slot, beside another one who is: for lives of thousands of slots."""
+    """Have the user in every slot, beside another one who is: for lives of thousands of slots."""
     both: Rows = (("regular", values[-1]), (TARGET, values[0]))
     return pair("stays", [both] * slots)
 
 
 def straying(slots: int, values: Sequence[object]) -> Neighbours:
-    """The user is away for one slot and for ten in turn, and pays other numbers of times than the other one."""
+    """Have the user away for one slot and for ten in turn, so that they pay less often than the other one."""
     here = [t % 17 != 5 and t % 41 < 31 for t in range(slots)]
     mine = [((TARGET, values[t % len(values)]),) if here[t] else () for t in range(slots)]
     return pair("comes and goes", [(("regular", values[-1]), *rows) for rows in mine])

@@ -261,13 +261,13 @@ def time_to_release(run: Callable[[bool], object], *, repeats: int = 60, factor:
 
 
 def _interval(one: Floats, other: Floats) -> tuple[float, float]:
-    """An interval for the ratio of medians, from order statistics of each sample: no law of times is assumed."""
+    """Return an interval for the ratio of medians, from order statistics of each sample: it assumes no law of times."""
     (a, b), (c, d) = (_median_interval(sample) for sample in (one, other))
     return a / d, b / c
 
 
 def _median_interval(sample: Floats) -> tuple[float, float]:
-    """The k-th smallest and largest time, with k as large as 2·P(Binomial(n, ½) < k) ≤ error/2 allows."""
+    """Return the k-th smallest and largest time, with k as large as 2·P(Binomial(n, ½) < k) ≤ error/2 allows."""
     ordered, at = np.sort(sample), _median_rank(sample.size)
     return float(ordered[at]), float(ordered[-1 - at])
 

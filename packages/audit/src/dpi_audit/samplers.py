@@ -38,7 +38,7 @@ class _Script:
         self._numerator = numerator
 
     def words(self, count: int) -> Words:
-        """The next words of U."""
+        """Return the next words of U."""
         if self._bits < count * WORD_BITS:
             raise _Undecided
         taken = []

@@ -15,14 +15,14 @@ from fractions import Fraction
 import numpy as np
 
 import dpi
-from dpi.discovery.driver import TextEngine
+from dpi.discovery.text_slot_closer import TextEngine
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Mechanism
-from dpi.mechanism.discovering import Discovering
 from dpi.mechanism.published import Published
 from dpi.mechanism.published.linear import Ranges, points
 from dpi.mechanism.published.pool import Pool
-from dpi.mechanism.sparse import SparseHistogram
+from dpi.mechanism.text_histogram import SparseHistogram
+from dpi.mechanism.value_discovery import Discovering
 from dpi.noise import UnsafeSeededSource
 from dpi.release import Release
 from dpi.testing.laws import Law
@@ -152,7 +152,9 @@ def tight_published(bins: int, *, size: int = POOL_SIZE, accumulative: bool = Fa
 
 
 def tight_with_floor(n_min: int = 50) -> Published:
-    """A user moves answers by 1/n_min: all synopses lie on the ramp's slope, the lone one on its other side.
+    """Return a case in which a user moves answers by 1/n_min.
+
+    All synopses lie on the ramp's slope, the lone one on its other side.
 
     A uniform slot answers 1/40; the lone synopsis answers 2/40, the others 0, and the ramp falls from 0 to 2/40.
     """

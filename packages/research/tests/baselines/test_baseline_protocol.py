@@ -7,7 +7,6 @@ from dpi.noise import UnsafeSeededSource as Seeded
 from dpi_research.baselines import CATALOGUE, PublicFacts, baseline
 from dpi_research.baselines.boosting import QueryBoosting
 from dpi_research.baselines.counters import Binary, Hybrid, Logarithmic, RangeCounter
-from dpi_research.baselines.factorisations import BufferedToeplitz, SquareRoot
 from dpi_research.baselines.honaker import Honaker, KeySelection
 from dpi_research.baselines.ldp_ids import LBA, LBD, LBU, LPA, LPD, LPU, LSP
 from dpi_research.baselines.pegasus import Pegasus
@@ -60,8 +59,6 @@ MECHANISMS = {
     "thresh": lambda seed: Thresh(epsilon=40, bins=2, users=1000, epochs=2, length=1000, unsafe_source=Seeded(seed)),
     "cgm spirit": lambda seed: CgmSpirit(epsilon=1, bins=3, largest=50, step=5, period=4, unsafe_source=Seeded(seed)),
     "dong spirit": lambda seed: DongSpirit(epsilon=1, bins=3, unsafe_source=Seeded(seed)),
-    "square root": lambda seed: SquareRoot(epsilon=1, bins=3, slots=50, unsafe_source=Seeded(seed)),
-    "blt": lambda seed: BufferedToeplitz(epsilon=1, bins=3, slots=50, unsafe_source=Seeded(seed)),
     "honaker": lambda seed: Honaker(epsilon=1, bins=3, slots=50, unsafe_source=Seeded(seed)),
     "dp-sqlp": lambda seed: KeySelection(epsilon=1, bins=3, slots=50, failure=0.3, unsafe_source=Seeded(seed)),
     "per bin": lambda seed: PerBin(
@@ -111,8 +108,6 @@ MEMORY = {
     "LPD": 3 + 4 + 1,
     "LPA": 3 + 3,
     "cgm spirit": 3 * 2,
-    "square root": 3 * 2 * 20,
-    "blt": 3 * 6,
     "honaker": 3 * 13,
     "dp-sqlp": 3 * 28,
 }

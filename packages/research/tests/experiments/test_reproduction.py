@@ -1,6 +1,7 @@
 """The evaluation in its quick form, as `dpi reproduce --all --quick` runs it."""
 
 import os
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,7 +16,7 @@ LARGEST = 200_000
 """Bytes of a figure, or of the data of an experiment."""
 
 SLOW = bool(os.environ.get("DPI_SLOW"))
-SHORT = NAMES if SLOW else ("recommender", "optimum", "datasets")
+SHORT = NAMES if SLOW else ("recommender", "expressiveness", "datasets")
 """Those that are computed: the others take most of the time, and their parts have tests of their own."""
 
 
@@ -43,18 +44,30 @@ def test_every_experiment_is_computed_or_says_what_it_needs(reproduction: tuple[
 
 
 def test_figures_can_be_read_and_are_small(reproduction: tuple[Path, list[Outcome]]) -> None:
-    """Every figure of the page exists, is well-formed, has text, and is of a size that a repository can hold."""
+    """Every figure is on the page, is well-formed, has text, and is of a size that a repository can hold."""
     folder, _ = reproduction
-    text = (folder / "report.md").read_text()
+    text = (folder / "index.html").read_text()
     figures = list(folder.glob("*.svg"))
     assert figures
     for figure in figures:
-        assert f"({figure.name})" in text
+        assert f'src="{figure.name}"' in text
         assert figure.stat().st_size < LARGEST
         words = [element for element in ElementTree.parse(figure).iter() if element.tag.endswith("}text")]  # noqa: S314
         assert words
     for data in folder.glob("*.csv"):
         assert data.stat().st_size < LARGEST
+
+
+def test_the_report_has_a_figure_of_each_experiment(reproduction: tuple[Path, list[Outcome]]) -> None:
+    """One each of those that have some, and no other file: the page that the command writes has the rest."""
+    folder, outcomes = reproduction
+    linked = re.findall(r"\]\(([^#)][^)]*)\)", (folder / "report.md").read_text())
+    assert all((folder / name).is_file() for name in linked)
+    drawn = {name.partition("-")[0] for name in linked}
+    assert len(drawn) == len(linked)
+    assert drawn == {
+        outcome.experiment.name for outcome in outcomes if any(folder.glob(f"{outcome.experiment.name}-*"))
+    }
 
 
 def test_every_experiment_says_what_is_other_than_published() -> None:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from dpi.estimator import HISTOGRAMS, Calibration, Measurement, Posterior, calibrate, trained
+from dpi.estimator import HISTOGRAMS, Calibration, Measurement, Posterior, calibrate
+from dpi.estimator.prices import Floats
+from dpi_research.learn.beginning import histograms
 from dpi_research.learn.evaluation import Said, follow
-from dpi_research.learn.prices import Floats
 from dpi_research.learn.records import Record
 
 World = Callable[[np.random.Generator], Iterator[Floats]]
@@ -56,7 +57,7 @@ def play(world: World, calibrated: bool, price: float = 0.05) -> tuple[Record, S
     prices[:, 0] = price
     members = ones * users.sum(1)[:, None]
     measured = Record(paid, ones, prices, users, members, np.zeros(SLOTS, np.float32), AGAIN, WIDTH, 0, partial=False)
-    return measured, follow(trained(), measured, 0, calibrated=calibrated)
+    return measured, follow(histograms(), measured, 0, calibrated=calibrated)
 
 
 def coverage(world: World, calibrated: bool, price: float = 0.05) -> tuple[float, float]:

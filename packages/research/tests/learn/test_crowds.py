@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from dpi.estimator.prices import Options
 from dpi_research.learn.budgets import Listed
 from dpi_research.learn.crowds import crowds, spread_out, thin
 from dpi_research.learn.individuals import individuals, people
-from dpi_research.learn.prices import Options
 from dpi_research.learn.records import record
 from dpi_research.learn.worlds import Kind, World, draw_world
 
@@ -55,7 +55,7 @@ class Recorded:
 
 def test_sums_have_the_mean_and_the_spread_of_individuals():
     """Of 35 sums in each of 14 slots: z of means below 6, deviations alike; false alarms below 10^-6 and 10^-5."""
-    w, options = world(), Options(width=2, split=-0.5)
+    w, options = world(), Options(width=2)
     played = [
         np.array([sums(play(seed)) for seed in range(SEEDS)])
         for play in (

@@ -123,7 +123,7 @@ def grains_of(crowd: Played, counts: Integers) -> tuple[Integers, list[int]]:
     offer = Offer.draw(crowd._state, crowd._allocation, crowd._slot, crowd._source)
     crowd._cohorts.step(int(counts.sum()))
     bill = crowd._accounts.bill(crowd._cohorts.ids, offer.epsilon, crowd._slot, share=offer.share, groups=offer.groups)
-    due = [int((bill.weights * crowd._cohorts.sizes)[bill.member == m].sum()) for m in range(offer.histograms)]
+    due = [int((bill.weights * crowd._cohorts.sizes)[bill.group_index == m].sum()) for m in range(offer.histograms)]
     grains = crowd._grains(counts, offer)
     crowd._slot += 1
     return grains.reshape(offer.histograms, -1), due

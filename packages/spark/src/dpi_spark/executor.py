@@ -47,7 +47,7 @@ class SparkExecutor:
         return int(self.session.sparkContext.defaultParallelism)
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """The result of each task once, in the order of the tasks."""
+        """Yield the result of each task once, in the order of the tasks."""
         guarded: Callable[[Task], Result | Refused] = Guarded(function)
         for part in group(map(pickle.dumps, tasks), len, ROUND):
             yield from told(self._job(guarded, part))
@@ -79,7 +79,7 @@ def spark(
     bits: int = BITS,
     unencrypted: bool = False,
 ) -> BucketEngine:
-    """The tasks of a stream on the workers of a Spark session, one that is made (`session`) unless given.
+    """Return the tasks of a stream on the workers of a Spark session, one that is made (`session`) unless given.
 
     `path` is the folder of bucket files, which driver and workers must see under the same name. A session that keeps or
     sends events in the clear is refused, unless `unencrypted` says that disks and network are encrypted otherwise.

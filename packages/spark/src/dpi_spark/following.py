@@ -31,7 +31,7 @@ from dpi.release import Release
 from dpi.sources import Columns
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
-from dpi.stream.marks import LISTENING, system_clock
+from dpi.stream.input_positions import LISTENING, system_clock
 from dpi.stream.options import need_clock
 from dpi_spark.reading import Reader, buckets_of, check_columns, quoted, read
 from dpi_spark.tasks import failed
@@ -180,11 +180,11 @@ class Follower:
         if known and not anew:
             raise StateError(LOST, options=("anew",))
         if known:
-            with self._driver.bank.writing():
+            with self._driver.session.writing():
                 store.forget_producers(name, known)
 
     def _found(self) -> str | None:
-        """The id in the checkpoint; None if it is new."""
+        """Return the id in the checkpoint; None if it is new."""
         lines = self._lines("metadata")
         try:
             return str(json.loads(lines[0])["id"]) if lines else None

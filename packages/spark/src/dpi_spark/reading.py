@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dpi.engine.driver import BucketDriver
+from dpi.engine.bucket_slot_closer import BucketSlotCloser
 from dpi.engine.tasks import Ingest, ingest
 from dpi.errors import OptionError, SchemaError
 from dpi.events.slots import FOR_EVER
@@ -62,7 +62,7 @@ class Reader:
             yield pa.record_batch({RESULT: pa.array([pickle.dumps(run(piece))], pa.binary())})
 
     def _piece(self, batches: list[pa.RecordBatch]) -> list[Section]:
-        """Some events, in a file."""
+        """Return some events, in a file."""
         import pyarrow as pa
 
         frame = pl.from_arrow(pa.Table.from_batches(batches), rechunk=True)
@@ -101,7 +101,7 @@ def read(frame: DataFrame, reader: Reader) -> list[Section]:
 
 
 def quoted(name: str) -> str:
-    """A column's name, which may have a dot."""
+    """Return a column's name, which may have a dot."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -126,7 +126,7 @@ def replay(
     if events.isStreaming:
         raise OptionError("`events` is a streaming DataFrame: use `follow`, which closes slots by the clock.")
     first, last = stream.period(start, end)
-    driver.following(first)
+    driver.next_slot(first)
     columns = Columns(user, time, value, unit)
     check_columns(events, columns, driver.admission(slots, first, last))
 
@@ -135,12 +135,12 @@ def replay(
 
     with closing(driver.play_sections(sections, first, last)) as played:
         for number, rows in played:
-            yield driver.close(driver.meant(number), rows)
+            yield driver.close(driver.resolve_slot(number), rows)
 
 
-def buckets_of(stream: Stream) -> BucketDriver:
-    """What drives a stream on Spark; refuses a stream without an engine."""
+def buckets_of(stream: Stream) -> BucketSlotCloser:
+    """Return what drives a stream on Spark; refuse a stream without an engine."""
     driver = stream.driver
-    if not isinstance(driver, BucketDriver):
+    if not isinstance(driver, BucketSlotCloser):
         raise OptionError("the stream holds its accounts in this process: give it `engine=dpi_spark.spark()`.")
     return driver

@@ -40,7 +40,7 @@ Positions = dict[str, dict[str, object]]
 
 
 def numbers(position: str) -> tuple[int, int]:
-    """The two numbers of an id, which are what ids are ordered by: as texts, 10-0 would come before 9-0.
+    """Return the two numbers of an id, by which ids are ordered: as texts, 10-0 would come before 9-0.
 
     >>> numbers("10-0") > numbers("9-12")
     True
@@ -75,7 +75,7 @@ class RedisStreams(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What the format is called."""
+        """Return what the format is called."""
         return FORMAT
 
     def schema(self) -> str:
@@ -84,7 +84,7 @@ class RedisStreams(DataSource):
         return f"{fields}, {ARRIVED} timestamp"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Reads what has come since a position."""
+        """Return what reads what has come since a position."""
         return _Reader(self.keys, self.fields, dict(self.options.items()))
 
 
@@ -129,7 +129,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return cast("dict[str, object]", client.xinfo_stream(key)) if client.exists(key) else {}
 
     def partitions(self, start: Positions, end: Positions) -> Sequence[InputPartition]:
-        """A task for each stream; refuses what was removed unread."""
+        """Return a task for each stream; refuse what was removed unread."""
         before, strict = self.initialOffset() | start, self._option("failOnDataLoss", "true").lower() != "false"
         found = [
             Entries(key, str(before[key]["id"]), str(end[key]["id"]))
@@ -155,7 +155,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return int(str(info["entries-added"])) - int(str(before["added"])) > int(str(info["length"]))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The entries of one stream, some at a time."""
+        """Yield the entries of one stream, some at a time."""
         import pyarrow as pa
 
         entries = cast("Entries", partition)
@@ -174,7 +174,7 @@ def _text(value: object) -> str:
 
 
 def _field(entry: dict[bytes, bytes] | None, name: str) -> str | None:
-    """A field's text; none, if the entry lacks it or it is no text: then the row is dropped by itself."""
+    """Return a field's text; none, if the entry lacks it or it is no text: the row is then dropped by itself."""
     try:
         value = (entry or {}).get(name.encode())
         return None if value is None else value.decode()

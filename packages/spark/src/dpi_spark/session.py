@@ -53,7 +53,7 @@ def installed() -> None:
 
 
 def java() -> int:
-    """The version of the Java that Spark will start; refuses none, and one that is too old."""
+    """Return the version of the Java that Spark will start; refuse none, and one that is too old."""
     home = os.environ.get("JAVA_HOME")
     program = shutil.which(os.path.join(home, "bin", "java") if home else "java")
     if program is None:
@@ -76,7 +76,7 @@ def without_pandas() -> Iterator[None]:
 
 
 def active() -> SparkSession | None:
-    """The session that is there already."""
+    """Return the session that is there already."""
     installed()
     from pyspark.sql import SparkSession
 
@@ -84,7 +84,7 @@ def active() -> SparkSession | None:
 
 
 def session(master: str | None = None, **settings: str) -> SparkSession:
-    """A session that encrypts what it moves and stores and shows no page, or the one that is there already.
+    """Return a session that encrypts what it moves and stores and shows no page, or the one that is there already.
 
     Without `master` it is the one that `spark-submit` was given, or all cores of this machine. `settings` are Spark's,
     with `_` for `.`, and come before ours. Workers run this program's own Python, unless PYSPARK_PYTHON says another.

@@ -38,7 +38,7 @@ class Guarded(Generic[Task, Result]):
     version: str = __version__
 
     def __call__(self, task: Task) -> Result | Refused:
-        """The result, or the refusal; anything else that goes wrong is named by its kind alone, and tried again."""
+        """Return the result, or the refusal; name anything else that goes wrong by its kind, to be tried again."""
         if self.version != __version__:
             return Refused("OptionError", f"Spark's workers have dpi {__version__}, its driver has {self.version}.")
         try:
@@ -51,7 +51,7 @@ class Guarded(Generic[Task, Result]):
 
 
 def told(results: Iterable[Result | Refused]) -> list[Result]:
-    """The results of tasks, if none was refused."""
+    """Return the results of tasks, if none was refused."""
     made: list[Result] = []
     for result in results:
         if isinstance(result, Refused):
@@ -74,7 +74,7 @@ def group(items: Iterable[Item], size_of: Callable[[Item], int], most: int) -> I
 
 
 def failed(error: BaseException) -> BaseException:
-    """What the driver says of an exception of Spark's: one sentence, and nothing of its text."""
+    """Return what the driver says of an exception of Spark's: one sentence, and nothing of its text."""
     text = str(error)
     if "PYTHON_VERSION_MISMATCH" in text or "Python in worker has different version" in text:
         return OptionError(

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 import dpi
-from dpi.budget.account_table import AccountsByName, to_records
+from dpi.budget.account_records import to_records
+from dpi.budget.account_table import AccountsByName
 from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import Allocation, IndexSet, NearestUnused
 from dpi.budget.charge import Bill, Charge, LostSlots
@@ -121,7 +122,7 @@ class _CarefulWriters(_Writers):
     """A writer that is behind is refused, shows nothing, and reads the accounts anew."""
 
     def look(self, rows: Rows) -> Law:
-        """The law of the writer whose turn it is, after it was refused: the other one has written since."""
+        """Return the law of the writer whose turn it is, after it was refused: the other one has written since."""
         session = self._sessions[self._turn]
         session.look(rows)
         try:
@@ -159,7 +160,7 @@ class _Uncharged(Accounts):
 
     def charge(self, bill: Bill) -> Charge:
         made = super().charge(bill)
-        before = self._standing(made.place, bill.slot)
+        before = self._standing(made.positions, bill.slot)
         free = self._free(before["active"].astype(np.int64))
         made.standing["spent"][free] = before["spent"][free]
         return made

@@ -14,8 +14,8 @@ from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import TextHistogram
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.discovering import Discovering
-from dpi.mechanism.sparse import FoundTexts, SparseHistogram
+from dpi.mechanism.text_histogram import FoundTexts, SparseHistogram
+from dpi.mechanism.value_discovery import Discovering
 from dpi.noise import RandomSource, SystemSource, add_laplace
 from dpi.testing.laws import Finite, Joint, Laplace, Law, Point, Shown
 from dpi_audit._distinguishers import Floats
@@ -90,7 +90,7 @@ class _Saturation(Frame):
     again = False
 
     def look(self, rows: Rows) -> Law:
-        """The Laplace law; where it is drawn again, given that the result is not negative."""
+        """Return the Laplace law; where it is drawn again, given that the result is not negative."""
         rate, count = float(PER_SLOT), sum(value == VALUES[0] for _, value in rows)
         # P(y ≥ 0) for a count of c is 1 - e^(-rate·(c + 1))/(1 + e^-rate).
         accepted = math.log1p(-math.exp(-rate * (count + 1)) / (1 + math.exp(-rate))) if self.again else 0.0
@@ -198,10 +198,10 @@ class _OnePrice(Discovering):
 
 
 PAIRS = (
-    Pair("discovery and releases for one price", "a part of every price is for each (dpi.mechanism.discovering)",
+    Pair("discovery and releases for one price", "a part of every price is for each (dpi.mechanism.value_discovery)",
          on(growing_session(_OnePrice(Boosted())), ALONE, EVERY), on(growing_session(), ALONE, EVERY)),
     Pair("discovery among the values that occur",
-         "a value that nobody else has is shown with one user, and never without (dpi.noise.sparse)",
+         "a value that nobody else has is shown with one user, and never without (dpi.noise.sparse_laplace)",
          on(discovery_session(_OnlySeen(most=len(VALUES))), ALONE, EVERY), on(discovery_session(), ALONE, EVERY)),
     Pair("a threshold by the number of values seen",
          "how many values there are is private; the universe is declared (dpi.domain._texts)",

@@ -94,7 +94,7 @@ class _Choice(Frame):
     refuses = False
 
     def look(self, rows: Rows) -> Law:
-        """A refusal is an output like any other."""
+        """Return the law of outputs, of which a refusal is one like any other."""
         scores = units(rows)
         if self.refuses and int(scores.max() - scores.min()) >= GRAINS:
             return Finite({"refused": 0.0})

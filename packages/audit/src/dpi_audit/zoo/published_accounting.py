@@ -61,7 +61,7 @@ class _Accumulation(Frame):
         self._sum = 0.0
 
     def look(self, rows: Rows) -> Law:
-        """The exponential mechanism, at a rate that is right for one slot's score: ε_t/(2·2)."""
+        """Return the exponential mechanism, at a rate that is right for one slot's score: ε_t/(2·2)."""
         self._next = self._sum + (1.0 if rows else -1.0)
         return choice_law(float(COST) / 4, self._next / (self.step + 1))
 

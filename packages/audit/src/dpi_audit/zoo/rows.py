@@ -10,7 +10,7 @@ import dpi
 from dpi.events.slots import Slots
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import truncate
-from dpi.stream.marks import Mark
+from dpi.stream.input_positions import Mark
 from dpi.testing.laws import Law, Point
 from dpi_audit import neighbours
 from dpi_audit.neighbours import TARGET, Neighbours, Rows, pair
@@ -176,7 +176,7 @@ PAIRS = (
     Pair("a watermark from event time", "only the public clock closes a slot",
          on(_Watermark, FAR_FUTURE), on(lambda: _Clock(stream()), FAR_FUTURE)),
     Pair("lateness judged when a row is read",
-         "what had arrived is marked when a slot closes, and judged by the marks (dpi.stream.marks)",
+         "what had arrived is marked when a slot closes, and judged by the marks (dpi.stream.input_positions)",
          on(_Pace, FLOOD), on(lambda: _Marks(stream()), FLOOD)),
     Pair("a race of two streams on one ledger",
          "slots of streams that share accounts close by time and name, never by which is ready first",

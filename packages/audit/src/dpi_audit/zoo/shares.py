@@ -118,11 +118,11 @@ class _Halves(Frame):
         return Joint((Point(tuple(due)), *counts))
 
     def _class(self, user: str, users: Sequence[str]) -> int:
-        """The number of the user's own payments."""
+        """Return the number of the user's own payments."""
         return self._paid[user]
 
     def _level(self, users: Sequence[str]) -> int:
-        """The public clock."""
+        """Return the public clock."""
         return level(self.step, TOP)
 
     def _due(self, highest: int, members: Sequence[int]) -> Sequence[int]:

@@ -15,7 +15,6 @@ from dpi.noise import RandomSource
 from dpi_research.baselines.base import Baseline, check_count
 from dpi_research.baselines.boosting import QueryBoosting
 from dpi_research.baselines.counters import Binary, Hybrid, Logarithmic, RangeCounter
-from dpi_research.baselines.factorisations import BufferedToeplitz, SquareRoot
 from dpi_research.baselines.honaker import Honaker, KeySelection
 from dpi_research.baselines.ldp_ids import LBA, LBD, LBU, LPA, LPD, LPU, LSP, LdpIds
 from dpi_research.baselines.pegasus import Pegasus
@@ -144,8 +143,6 @@ CATALOGUE: dict[str, Entry] = {
         CgmSpirit, lambda s: {"largest": s.largest, "step": max(1, s.largest // 20), "period": s.window}
     ),
     "dong-spirit": _plain(DongSpirit),
-    "square-root": _plain(SquareRoot, "slots"),
-    "blt": _plain(BufferedToeplitz, "slots"),
     "honaker": _plain(Honaker, "slots"),
     "dp-sqlp": _plain(KeySelection, "slots"),
 }

@@ -34,7 +34,7 @@ Play = Callable[[Terms, Progress], Comparison]
 def open_files(
     names: Sequence[str], events: FileEvents, domain: Domain, clock: Slots, begin: str, end: str, rows: int
 ) -> tuple[int, Play]:
-    """How many slots a public period has, and how the events of files are played over it."""
+    """Return how many slots a public period has, and how the events of files are played over it."""
     first, last = clock.boundary(begin, "--from"), clock.boundary(end, "--to")
     if last <= first:
         raise OptionError("`--to` must be after `--from`.")
@@ -47,16 +47,16 @@ def open_files(
     return last - first, play
 
 
-def draw(found: Sequence[Comparison], folder: Path) -> None:
-    """Loss and errors over time, for every ε, and error against loss, with a point for every ε."""
+def draw(comparisons: Sequence[Comparison], folder: Path) -> None:
+    """Draw loss and errors over time, for every ε, and error against loss, with a point for every ε."""
     folder.mkdir(parents=True, exist_ok=True)
-    for result in found:
-        end = "" if len(found) == 1 else f"-epsilon-{result.epsilon:g}"
+    for result in comparisons:
+        end = "" if len(comparisons) == 1 else f"-epsilon-{result.epsilon:g}"
         plot_loss(result).savefig(folder / f"loss{end}.svg")
         for error in ERRORS:
             plot_error(result, error).savefig(folder / f"{error}{end}.svg")
     for error in ERRORS:
-        plot_trade_off(found, error).savefig(folder / f"{error}-against-loss.svg")
+        plot_trade_off(comparisons, error).savefig(folder / f"{error}-against-loss.svg")
 
 
 TERMS, STREAM = "Terms", "A made-up stream"
@@ -127,11 +127,7 @@ def compare(
       dpi compare --config published-tables=true
     """
     if published_tables:
-        recomputed = make_tables()
-        if json:
-            document(json_format.loads(recomputed.to_json()))
-        else:
-            print(recomputed.text())
+        _print_tables(json)
         return
     names, files = sort_words(words or ())
     stream = made_up.stream or "published"
@@ -140,43 +136,69 @@ def compare(
     # Unless it is said, the most that a user has in a slot of the made-up stream.
     said: str | int = (1 if files else stream_named(stream).records) if records is None else records
     terms = [Terms(each, cast("Mode", mode), cap, said, delta) for each in epsilon or ["1"]]
-    play: Play
     if files:
-        if made_up != MadeUpSettings():
-            raise OptionError(
-                "`stream`, `slots`, `seed` and `churn` are for a made-up stream, not for files.",
-                options=("stream", "slots", "seed", "churn"),
-            )
-        if period.domain is None or period.slot is None or period.begin is None or period.end is None:
-            raise OptionError("events of files need `--domain`, `--slot`, `--from` and `--to`, as in `dpi run`.")
-        listed = DomainSettings(domain=period.domain, other=period.other, domain_key=period.domain_key)
-        meant = listed.read(files)
-        slots = Slots(period.slot, origin=period.origin, zone=period.zone)
-        events = columns.open(files, meant)
-        count, play = open_files(names, events, meant, slots, period.begin, period.end, period.rows)
-        note("errors are made from the true data: what follows is no release.")
+        count, play = _play_files(names, files, made_up, columns, period)
     else:
-        count, seed = SLOTS if made_up.slots is None else made_up.slots, made_up.seed or 0
-
-        def play(each: Terms, progress: Progress) -> Comparison:
-            return compare_named(names, stream, each, slots=count, seed=seed, churn=made_up.churn, progress=progress)
-
-    found = []
+        count, play = _play_made_up(names, stream, made_up)
+    comparisons = []
     for each in terms:
         with Steps("slots", count) as steps:
-            found.append(play(each, steps.over))
+            comparisons.append(play(each, steps.over))
     if plots is not None:
-        draw(found, plots)
+        draw(comparisons, plots)
     if json:
-        document({"comparisons": [json_format.loads(result.to_json()) for result in found]})
+        document({"comparisons": [json_format.loads(result.to_json()) for result in comparisons]})
         return
-    print("\n\n".join(result.table() for result in found))
+    print("\n\n".join(result.table() for result in comparisons))
     if plots is not None:
         say("", f"Look at {plots}.")
 
 
+def _print_tables(json: bool) -> None:
+    """Print the published tables beside what is computed."""
+    recomputed = make_tables()
+    if json:
+        document(json_format.loads(recomputed.to_json()))
+    else:
+        print(recomputed.text())
+
+
+def _play_made_up(names: Sequence[str], stream: str, settings: MadeUpSettings) -> tuple[int, Play]:
+    """Return how many slots of a made-up stream are played, and how."""
+    count, seed = SLOTS if settings.slots is None else settings.slots, settings.seed or 0
+
+    def play(terms: Terms, progress: Progress) -> Comparison:
+        return compare_named(names, stream, terms, slots=count, seed=seed, churn=settings.churn, progress=progress)
+
+    return count, play
+
+
+def _play_files(
+    names: Sequence[str],
+    files: Sequence[str],
+    made_up: MadeUpSettings,
+    columns: EventSettings,
+    period: PlayedSettings,
+) -> tuple[int, Play]:
+    """Return how many slots of files are played, and how."""
+    if made_up != MadeUpSettings():
+        raise OptionError(
+            "`stream`, `slots`, `seed` and `churn` are for a made-up stream, not for files.",
+            options=("stream", "slots", "seed", "churn"),
+        )
+    if period.domain is None or period.slot is None or period.begin is None or period.end is None:
+        raise OptionError("events of files need `--domain`, `--slot`, `--from` and `--to`, as in `dpi run`.")
+    listed = DomainSettings(domain=period.domain, other=period.other, domain_key=period.domain_key)
+    domain = listed.read(files)
+    slots = Slots(period.slot, origin=period.origin, zone=period.zone)
+    events = columns.open(files, domain)
+    played = open_files(names, events, domain, slots, period.begin, period.end, period.rows)
+    note("errors are made from the true data: what follows is no release.")
+    return played
+
+
 def sort_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Mechanisms and files; the usual mechanisms if none is named.
+    """Return mechanisms and files; the usual mechanisms if none is named.
 
     >>> sort_words(["dpi", "visits.csv", "noisy"])
     (['dpi', 'noisy'], ['visits.csv'])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from dpi.estimator import Weights
 from dpi_research.learn import batches
 
 
@@ -37,12 +39,21 @@ def main() -> None:
     heads.add_argument("--first", type=int, default=950_000, help="the first seed of worlds")
     heads.add_argument("--worlds", type=int, default=800)
     heads.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    heads.add_argument("--bins", type=int, default=200, help="bins of the largest worlds")
     heads.add_argument("--script", type=Path, help="worlds.py: two of five worlds are of this script")
     evaluate = commands.add_parser("evaluate", help="what weights say of streams whose truth is known")
-    evaluate.add_argument("--weights", type=Path, help="a file of weights, instead of those of this package")
+    evaluate.add_argument(
+        "--weights",
+        type=Path,
+        help="a file of weights, instead of those of releases (--people, --bins 1), or of many bins",
+    )
     evaluate.add_argument("--worlds", type=Path, help="the script worlds.py")
     evaluate.add_argument("--seeds", type=int, nargs=2, default=(0, 40), metavar=("FIRST", "COUNT"))
     evaluate.add_argument("--prior", choices=("choosing", "reporting"), help="200 unseen worlds of the prior")
+    evaluate.add_argument("--bins", type=int, default=512, help="bins of the largest of these")
+    evaluate.add_argument(
+        "--people", type=float, metavar="PART", help="counts of users with a part of ε: of --year, --shop and --real"
+    )
     evaluate.add_argument("--joint", action="store_true", help="sums and changes of shares, on 100 of them")
     evaluate.add_argument(
         "--list", nargs="*", default=(), metavar="NAME=NUMBER", help="another price list: its options"
@@ -64,7 +75,8 @@ def _heads(options: argparse.Namespace) -> None:
     found = load_weights(options.filter)
     filtered = {name: array for name, array in found.items() if name.removesuffix(".b") not in HEADS}
     seeds = range(options.first, options.first + options.worlds)
-    trained = train_heads(filtered, seeds, options.steps, options.processes, _say, longest=256, script=options.script)
+    worlds = {"longest": 256, "most_bins": options.bins, "script": options.script}
+    trained = train_heads(filtered, seeds, options.steps, options.processes, _say, **worlds)
     both = {**filtered, **trained}
     options.folder.mkdir(parents=True, exist_ok=True)
     save_weights(options.folder / "weights.npz", both)
@@ -73,24 +85,45 @@ def _heads(options: argparse.Namespace) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     from dpi.estimator import load_weights, trained
+    from dpi.estimator.prices import Options
     from dpi_research.learn import reports
-    from dpi_research.learn.prices import Options
+    from dpi_research.learn.beginning import histograms
 
     seeds = {"choosing": reports.CHOOSING, "reporting": reports.REPORTING}
-    weights = load_weights(options.weights) if options.weights else trained()
+    of_releases = options.people is not None or options.bins == 1
+    weights = load_weights(options.weights) if options.weights else trained() if of_releases else histograms()
     first, count = options.seeds
     listed = Options(**{name: float(number) for name, number in (each.split("=") for each in options.list)})  # type: ignore[arg-type]
-    listed = replace(listed, waits=int(listed.waits), width=int(listed.width), wider=int(listed.wider))
+    listed = replace(listed, width=int(listed.width), wider=int(listed.wider))
     lines = [
         *([reports.on_worlds(weights, options.worlds, range(first, first + count), listed)] if options.worlds else []),
-        *([reports.on_prior(weights, seeds[options.prior])] if options.prior else []),
+        *([reports.on_prior(weights, seeds[options.prior], options.bins)] if options.prior else []),
         *([reports.on_joint(weights, reports.REPORTING[:100])] if options.joint else []),
-        *([reports.on_year(weights, options.year, options.users, listed)] if options.year else []),
-        *([reports.on_shop(weights, listed)] if options.shop else []),
-        *(reports.on_real(weights, name, listed) for name in options.real),
     ]
+    if options.people is None:
+        lines += [
+            *([reports.on_year(weights, options.year, options.users, listed)] if options.year else []),
+            *([reports.on_shop(weights, listed)] if options.shop else []),
+            *(reports.on_real(weights, name, listed) for name in options.real),
+        ]
+    else:
+        lines += _counts(weights, options)
     for line in chain.from_iterable(lines):
         _say(line)
+
+
+def _counts(weights: Weights, options: argparse.Namespace) -> Iterator[Iterator[str]]:
+    from dpi_research.learn import reports
+    from dpi_research.learn.shop import shop
+
+    if options.year:
+        year = batches.load_script(options.year)
+        stream = ((users, values) for _, users, values in year.world(options.users, 60, 365, 0))
+        yield reports.on_people(weights, stream, options.people, 7, f"{options.users} a day")
+    if options.shop:
+        yield reports.on_people(weights, shop(0), options.people, 7, "shop")
+    for name in options.real:
+        yield reports.on_people(weights, reports.real_stream(name)[1], 2 * options.people, None, name)
 
 
 def _card(options: argparse.Namespace) -> None:

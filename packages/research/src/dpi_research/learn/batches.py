@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from dpi.estimator import HISTOGRAMS
-from dpi_research.learn.prices import Floats
+from dpi.estimator.prices import Floats
 from dpi_research.learn.records import Record, record, record_stream
 
-SIZES = (16, 96, 512)
+SIZES = (1, 16, 96, 512)
 """Numbers of bins that batches are padded to; each is compiled once."""
 RING = 24
 """The longest season in training."""
@@ -38,6 +38,8 @@ def make(seed: int, *, longest: int, most_bins: int, script: Path | None = None)
     return found if found.users.sum(1).mean() >= 20 else None
 
 
+MOST_WORLDS = 512
+"""Worlds of a batch, at most."""
 MOST_PEOPLE = 100_000
 """Worlds of a script are played person by person: larger ones are left out."""
 
@@ -106,7 +108,7 @@ class Worlds:
         """Return a size, and worlds of it that are about as long as each other: so many bins together."""
         sizes = [size for size in SIZES if self.by_size[size]]
         size = int(rng.choice(sizes))
-        count = int(min(cells // size, 384))
+        count = int(min(cells // size, MOST_WORLDS))
         rows = self.by_size[size]
         start = int(rng.integers(0, max(len(rows) - count, 0) + 1))
         chosen = [row[2] for row in rows[start : start + count]]

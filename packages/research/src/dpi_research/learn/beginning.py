@@ -1,15 +1,24 @@
-"""Weights before training, and the file of those after it."""
+"""Weights before training, the file of those after it, and those of many bins, which no release uses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from dpi.estimator import SHAPES, Weights
+from dpi.estimator import SHAPES, Weights, load_weights
 
+HISTOGRAMS = Path(__file__).with_name("histograms.npz")
+"""Weights for histograms of many bins; their card is `histograms.json`."""
 _SMALL = ("total_out", "law", "bin_out", "scale_out", "number_out")
+
+
+@lru_cache(maxsize=1)
+def histograms() -> Weights:
+    """Return the weights for histograms of many bins."""
+    return load_weights(HISTOGRAMS)
 
 
 def first_weights(seed: int) -> Weights:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dpi.estimator import HISTOGRAMS
-from dpi_research.learn.prices import (
+from dpi.estimator.prices import (
     TOP,
     Floats,
     Heard,
@@ -73,13 +73,12 @@ class Listed:
 
     def ask(self, slot: int) -> Asked:
         """Return what the list asks."""
-        prices = self.list.prices(slot)
-        due = prices > 0
-        return Asked(np.where(due, prices, np.maximum(self.list.poll, UNPAID)), due.astype(float))
+        due = self.list.prices > 0
+        return Asked(np.where(due, self.list.prices, UNPAID), due.astype(float))
 
     def hear(self, newcomers: float, returning: float) -> None:
         """Write the list anew if it is time."""
-        self.heard = self.heard.hear(newcomers, returning, float(self.list.trickle[0]))
+        self.heard = self.heard.hear(newcomers, returning, float(self.list.prices[0]))
         if self.heard.slots >= self._next:
             self._next = int(self._next * 1.1) + 1
             self.list = write_list(self.heard, self.bins, self.epsilon, self.options)
@@ -144,8 +143,6 @@ def draw_budget(seed: int, bins: int, epsilon: float) -> Budget:
     options = Options(
         stretch=float(np.exp(rng.uniform(-1.4, 1.1))),
         horizon=horizon,
-        split=float(rng.uniform(-0.6, 0.8)) if rng.random() < 0.5 else -2.0,
-        waits=int(rng.integers(-1, 2)),
         first=float(np.exp(rng.uniform(np.log(0.05), np.log(0.5)))),
         width=int(rng.integers(2, 7)),
         wider=int(rng.integers(3, 9)),

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi.estimator import HISTOGRAMS
+from dpi.estimator.prices import TOP, Floats, pay
 from dpi_research.learn.budgets import Asked, Budget
-from dpi_research.learn.prices import TOP, Floats, pay
 from dpi_research.learn.returns import Again, Expected
 from dpi_research.learn.scenes import Scene, scenes
 from dpi_research.learn.worlds import Random, World

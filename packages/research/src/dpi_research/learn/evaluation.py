@@ -23,11 +23,11 @@ from dpi.estimator import (
     no_people,
     step,
 )
+from dpi.estimator.prices import Floats, Wholes
 from dpi_research.learn.budgets import Asked, Budget, Listed
 from dpi_research.learn.crowds import Slot
 from dpi_research.learn.individuals import individuals
 from dpi_research.learn.ledger import Visits
-from dpi_research.learn.prices import Floats, Wholes
 from dpi_research.learn.records import Record, collect, widths
 
 FEWEST = 10

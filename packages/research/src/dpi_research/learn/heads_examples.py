@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dpi.estimator import Released, Weights
+from dpi.estimator.prices import Floats
 from dpi_research.learn.batches import make
 from dpi_research.learn.evaluation import FEWEST, Follower
-from dpi_research.learn.prices import Floats
 
 SETS, LAGS = 4, (1, 7, 28)
 """Sums and differences of a world that are looked at in a slot; from how many slots back."""

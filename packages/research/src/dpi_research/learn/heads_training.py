@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpi.estimator import HEADS, Released, Weights, difference_scale, next_people, no_people, sum_scale
+from dpi.estimator.prices import Floats
 from dpi_research.learn.beginning import draw
 from dpi_research.learn.evaluation import LEAST
 from dpi_research.learn.heads_examples import Example, example
-from dpi_research.learn.prices import Floats
 from dpi_research.learn.scores import FEWEST, student
 
 RATE, BATCH, SLOTS = 3e-3, 96, 256
@@ -72,10 +72,11 @@ def train_heads(
     say: Callable[[str], None],
     *,
     longest: int,
+    most_bins: int,
     script: Path | None = None,
 ) -> Weights:
     """Return weights of the heads for those of a filter."""
-    build = partial(example, weights=filtered, longest=longest, most_bins=200, script=script)
+    build = partial(example, weights=filtered, longest=longest, most_bins=most_bins, script=script)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         found = [each for each in pool.imap_unordered(build, seeds, chunksize=4) if each is not None]
     say(f"{len(found)} worlds")

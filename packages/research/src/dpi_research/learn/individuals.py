@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from dpi.estimator.prices import Wholes
 from dpi_research.learn.budgets import Asked, Budget
 from dpi_research.learn.crowds import Slot
 from dpi_research.learn.ledger import Accounts, Visits
-from dpi_research.learn.prices import Wholes
 from dpi_research.learn.scenes import scenes
 from dpi_research.learn.worlds import World
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpi.estimator import HISTOGRAMS
+from dpi.estimator.prices import TOP, Floats, Wholes, pay
 from dpi_research.learn.budgets import Asked, Budget
 from dpi_research.learn.crowds import Slot
-from dpi_research.learn.prices import TOP, Floats, Wholes, pay
 from dpi_research.learn.returns import Seen
 
 Visits = Wholes | tuple[Wholes, Wholes, Floats]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from dpi.estimator import HISTOGRAMS
+from dpi.estimator.prices import Floats, Wholes
 from dpi_research.learn.budgets import Asked, Budget, draw_budget
 from dpi_research.learn.crowds import Slot, crowds, mishear
 from dpi_research.learn.individuals import individuals
-from dpi_research.learn.prices import Floats, Wholes
 from dpi_research.learn.worlds import draw_world
 
 

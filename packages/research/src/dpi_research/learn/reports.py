@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from dpi.estimator import QUANTILE, Weights, difference_scale, rose, sum_scale
+from dpi.estimator.prices import Floats, Options, Wholes
 from dpi_research.datasets import load
 from dpi_research.learn.batches import load_script, make
 from dpi_research.learn.budgets import Listed
 from dpi_research.learn.evaluation import Engagement, Said, compare, engagement, follow, follow_stream, summary
 from dpi_research.learn.heads_examples import example
-from dpi_research.learn.prices import Floats, Options, Wholes
+from dpi_research.learn.ledger import Visits
 from dpi_research.learn.records import Record
 from dpi_research.learn.shop import BINS, DAYS, JUMP_DAY, JUMPED, LIFTED, shop
 from dpi_research.reproduce.streams import by_clock, frequent, in_slots
@@ -71,11 +72,26 @@ def on_worlds(weights: Weights, script: Path, seeds: range, options: Options) ->
         yield f"{head}: error {np.median(errors):.3f}, inside {insides.mean():.3f}"
 
 
-def on_prior(weights: Weights, seeds: range) -> Iterator[str]:
+def on_people(
+    weights: Weights, stream: Iterable[tuple[Wholes, Visits]], epsilon: float, period: int | None, name: str
+) -> Iterator[str]:
+    """Yield what a count of a stream's active users gives, in one bin, with all of ε."""
+    alone = ((users, np.zeros(users.size, dtype=np.int64)) for users, _ in stream)
+    measured, said = follow_stream(weights, alone, 1, epsilon, period, Listed(1, epsilon))
+    scores = compare(measured, said)
+    yield (
+        f"{name}, counted with ε = {epsilon:g}: error {np.median(scores.error):.3f}, half-width "
+        f"{np.median(scores.half_width):.3f}, inside {scores.inside.mean():.3f}; newcomers inside "
+        f"{scores.newcomers_inside.mean():.3f}, returning {scores.returning_inside.mean():.3f}"
+    )
+    yield from _people(name, measured, said)
+
+
+def on_prior(weights: Weights, seeds: range, most_bins: int = 512) -> Iterator[str]:
     """Yield what unseen worlds of the prior give, with their own budgets: all, and by the number of users."""
     rows = []
     for seed in seeds:
-        measured = make(seed, longest=700, most_bins=512)
+        measured = make(seed, longest=700, most_bins=most_bins)
         if measured is None:
             continue
         scores = compare(measured, follow(weights, measured, seed))
@@ -90,9 +106,10 @@ def on_prior(weights: Weights, seeds: range) -> Iterator[str]:
         ("all", table), ("below 10,000 users", table[table[:, 0] < 1e4]), ("from 10,000 on", table[table[:, 0] >= 1e4])
     ):  # fmt: skip
         right = (part[:, 2] > 0.9) & (part[:, 2] < 0.985)
+        mean = np.exp(np.log(np.maximum(part[:, 1], 0) + 1e-9).mean())
         yield (
-            f"prior, {name}: {len(part)} worlds: KL {np.exp(np.log(part[:, 1] + 1e-9).mean()):.5f}; above uniform + "
-            f".01 {part[:, 6].mean():.3f}; bins inside .90-.985 {right.mean():.2f}, lowest {part[:, 2].min():.2f}; "
+            f"prior, {name}: {len(part)} worlds: KL {mean:.5f}; above uniform + .01 "
+            f"{part[:, 6].mean():.3f}; bins inside .90-.985 {right.mean():.2f}, lowest {part[:, 2].min():.2f}; "
             f"active users: error {np.median(part[:, 4]):.3f}, half-width {np.median(part[:, 5]):.2f}, inside below "
             f".9 in {(part[:, 3] < 0.9).mean():.2f}"
         )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpi.estimator import AFTER, WINDOWS
-from dpi_research.learn.prices import Floats, Wholes
+from dpi.estimator.prices import Floats, Wholes
 from dpi_research.learn.worlds import Kind, Random
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpi_research.learn.prices import Floats
+from dpi.estimator.prices import Floats
 from dpi_research.learn.worlds import World
 
 ABSENT = -14.0
@@ -33,11 +33,14 @@ def scenes(world: World) -> Iterator[Scene]:
     """Yield the slots of a world."""
     rng = np.random.default_rng([world.seed, 52])
     logs = world.laws.copy()
-    kinds = world.kinds
+    kinds, weather = world.kinds, 0.0
+    deviation, lasts = world.weather
     for slot in range(world.slots):
+        fresh = np.sqrt(1 - lasts * lasts) if slot else 1.0
+        weather = lasts * weather + fresh * deviation * rng.normal()
         logs = logs + world.walk[:, None] * rng.normal(size=logs.shape)
         phase = slot % world.period if world.period else 0
-        boost, busy, moves = np.zeros(logs.shape[1]), 0.0, []
+        boost, busy, moves = np.zeros(logs.shape[1]), weather, []
         for each in world.happenings:
             if each.what in ("jump", "migration") and each.begin == slot:
                 logs[:, each.bin] += each.size if each.what == "jump" else 0.0

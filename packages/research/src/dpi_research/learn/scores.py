@@ -55,7 +55,7 @@ def student(z: Any, log_scale: Any, freedom: float = FREEDOM) -> Any:
     return log_scale + 0.5 * (freedom + 1) * jnp.log1p(z * z / freedom)
 
 
-BOUND = 0.1
+BOUND = 3.0
 
 
 @jax.custom_vjp  # type: ignore[untyped-decorator,unused-ignore]
@@ -129,6 +129,8 @@ def loss(weights: Weights, states: State, window: Window, key: Any) -> tuple[Any
     def over(rows: Any) -> Any:
         return jnp.where(use, rows, 0.0).sum() / (use.sum() + 1e-9)
 
+    many = size[0] > 1  # the share of a single bin is known
+    shares, scale = (jnp.where(many, rows, 0.0) for rows in (shares, scale))
     parts = Parts(*[over(rows) for rows in (shares, scale, *numbers, forecast, members)])
     result = parts.shares + 0.5 * parts.share_scale + 0.4 * parts.active + 0.2 * (parts.newcomers + parts.returning)
     return result + 0.1 * parts.forecast + 0.1 * parts.members, (after, parts)

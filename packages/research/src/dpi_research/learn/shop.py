@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpi_research.learn.prices import Wholes
+from dpi.estimator.prices import Wholes
 
 BINS, DAYS, USERS, ACTIVE = 25, 120, 40_000, 8_000
 JUMP_DAY, JUMPED, TIMES = 80, 12, 3.0

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpi_research.learn.prices import Floats
+from dpi.estimator.prices import Floats
 
-VERSION = "2"
+VERSION = "3"
 Random = np.random.Generator
 
 
@@ -83,12 +83,14 @@ class World:
     growth: float = 0.0
     """By how much the logarithm of arrivals grows in a slot."""
     happenings: tuple[Happening, ...] = ()
+    weather: tuple[float, float] = (0.0, 0.0)
+    """What makes slots busier or calmer than people's rates say: its deviation, and how much of it lasts a slot."""
 
 
 def draw_world(seed: int, *, longest: int = 2000, most_bins: int = 512) -> World:
     """Return the world of a seed."""
     rng = np.random.default_rng([seed, 51, int(VERSION)])
-    bins = int(np.exp(rng.uniform(np.log(2), np.log(most_bins))))
+    bins = int(np.exp(rng.uniform(np.log(2), np.log(most_bins)))) if most_bins > 1 else 1
     slots = int(np.exp(rng.uniform(np.log(40), np.log(longest if rng.random() < 0.15 else min(400, longest)))))
     large = rng.random() < 0.5
     size = float(np.exp(rng.uniform(*np.log([1e4, 1e6] if large else [60, 1e4]))))
@@ -117,6 +119,8 @@ def draw_world(seed: int, *, longest: int = 2000, most_bins: int = 512) -> World
         if rng.random() < 0.3:
             world.growth = float(rng.normal(0, 1.5) / slots)
         world.happenings = _happenings(rng, world)
+    if rng.random() < 0.5:
+        world.weather = float(np.exp(rng.uniform(np.log(0.01), np.log(0.5)))), float(rng.uniform(0, 0.97))
     return world
 
 

@@ -30,16 +30,16 @@ def code(module: str, function: str) -> str:
     own = _source(module)
     assert own is not None  # noqa: S101 - the function was imported from there
     used = ast.Module(_used(_tree(own), function), [])
-    found = {module: ast.dump(used)}
+    counted = {module: ast.dump(used)}
     todo = list(_imported(used))
     while todo:
         name = todo.pop()
-        if name not in found:
+        if name not in counted:
             source = _source(name)
             if source is not None:
-                found[name], imported = _counted(source)
+                counted[name], imported = _counted(source)
                 todo += imported
-    return hashlib.sha256("\n".join(f"{name}\t{found[name]}" for name in sorted(found)).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(f"{name}\t{counted[name]}" for name in sorted(counted)).encode()).hexdigest()[:16]
 
 
 def _used(tree: ast.Module, function: str) -> list[ast.stmt]:

@@ -1,4 +1,4 @@
-"""The report: one page of Markdown, the same as HTML, the figures as SVG, and the rows of every experiment as CSV."""
+"""The report: a page of Markdown with a figure of each experiment, one of HTML with all of them, and rows as CSV."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "dpi", "path.simp
 """Text stays text, and the same figure has the same bytes."""
 
 SUMMARY = ("measure", "published", "uniform guess", "strict", "boosted + converging", "boosted + ledger")
+
+LEFT_OUT = "Each part has its first figure here; the page that the command writes has all figures, tables and data."
 
 MOST_ROWS, MOST_COLUMNS = 15, 6
 """Of a table that a person reads."""
@@ -65,7 +67,7 @@ def _write_csv(file: Path, rows: Sequence[Mapping[str, Value]]) -> None:
 def _markdown(
     outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: bool, elapsed: float | None, *, whole: bool
 ) -> str:
-    """The report, with tables of every size (`whole`) or with those that a person reads."""
+    """Return the report, with all figures and tables (`whole`) or with those that a person reads at once."""
     core = sum(outcome.seconds for outcome in outcomes)
     form = "quick form: fewer slots, seeds and values than the full one" if quick else "full form"
     took = "" if elapsed is None else f" This run took {_time(elapsed)} with {os.cpu_count()} cores."
@@ -82,7 +84,7 @@ def _markdown(
         "release) in nats, MSE the mean over bins of (p - q)².",
         "",
         f"Written by `dpi reproduce`, version {__version__}, {form}; {_time(core)} of work for one core.{took} A "
-        "result is computed again if its options, its seed or its code changed.",
+        "result is computed again if its options, its seed or its code changed." + ("" if whole else f" {LEFT_OUT}"),
         "",
     ]
     lines += _summary(outcomes, sheets)
@@ -122,16 +124,18 @@ def _section(outcome: Outcome, sheet: Sheet, whole: bool) -> list[str]:
             "",
         ]
     lines += [f"{text}\n" for text in sheet.found]
-    for end, (_, caption) in sheet.figures.items():
+    shown = list(sheet.figures.items())
+    for end, (_, caption) in shown if whole else shown[:1]:
         lines += [f"![{html.escape(caption)}]({experiment.name}-{end}.svg)", "", f"*{caption}*", ""]
     for table in sheet.tables:
         read = len(table.columns) <= MOST_COLUMNS and len(table.rows) <= MOST_ROWS
         left_out = f"{len(table.rows)} rows, in the page that `dpi reproduce {experiment.name}` writes."
-        shown = ["", *_table(table.columns, table.rows)] if whole or read else ["", left_out]
-        lines += [f"**{table.title}**", *shown, ""]
+        body = _table(table.columns, table.rows) if whole or read else [left_out]
+        lines += [f"**{table.title}**", "", *body, ""]
+    data = f"{experiment.name}.csv"
     lines += [
         f"{len(outcome.results)} cases, {_time(outcome.seconds)} of one core, code {', '.join(outcome.codes)}. Data: "
-        f"[{experiment.name}.csv]({experiment.name}.csv).",
+        + (f"[{data}]({data})." if whole else f"`{data}`."),
         "",
     ]
     return lines

@@ -164,8 +164,8 @@ def cell(rows: Rows, measure: str, **wanted: Value) -> str:
     >>> cell([{"share": 0.5}, {"share": 0.75}], "share"), cell([], "share")
     ('0.62', '–')
     """
-    found = mean(rows, measure, **wanted)
-    return "–" if math.isnan(found) else f"{found:.2f}"
+    average = mean(rows, measure, **wanted)
+    return "–" if math.isnan(average) else f"{average:.2f}"
 
 
 def error_of(rows: Rows, name: str, system: str, epsilon: float, churn: float) -> float:

@@ -214,12 +214,12 @@ class Played:
             cohorts.ids, offer.epsilon, self._slot, share=offer.share, whole=whole, stream=stream, groups=offer.groups
         )
         accounts.debit(bill)
-        member = np.zeros_like(bill.weights) if bill.member is None else bill.member
+        group_index = np.zeros_like(bill.weights) if bill.group_index is None else bill.group_index
         costs = [group.epsilon for group in offer.groups] or [offer.epsilon]
         users = max(1, int(cohorts.sizes.sum()))
         total, rest, paid = np.zeros((offer.histograms, counts.size), dtype=np.int64), counts, []
         for row, cost in enumerate(costs):
-            here = member == row
+            here = group_index == row
             weights, sizes = bill.weights[here], cohorts.sizes[here]
             paid.append(float(cost) * float(weights @ sizes) / (GRAINS * users))
             for weight, size in _together(weights, sizes):

@@ -34,8 +34,8 @@ def value(row: Row, name: str) -> float:
     >>> value({"slot": 3}, "slot")
     3.0
     """
-    found = row[name]
-    return float("nan") if found is None else float(found)
+    cell = row[name]
+    return float("nan") if cell is None else float(cell)
 
 
 def column(rows: Rows, name: str) -> npt.NDArray[np.float64]:
