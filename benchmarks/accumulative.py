@@ -34,7 +34,8 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
-from dpi.stream.accumulation import Accumulation, PrefixSums, PrefixTree
+from dpi.stream.accumulation import Accumulation
+from dpi.stream.prefix_tree import PrefixSums, PrefixTree
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets.generators import STREAMS, Floats
 from dpi_research.evaluation import divergence

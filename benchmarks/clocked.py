@@ -27,7 +27,7 @@ from statistics import NormalDist
 import numpy as np
 
 import dpi
-from dpi.budget.classes import Asked
+from dpi.budget.classes import PaymentRequest
 from dpi.mechanism import users as estimator
 from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.users import GroupSums, UsersState
@@ -59,7 +59,7 @@ class Accounts:
     left: Floats = field(default_factory=lambda: np.ones(0))
     payments: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def measure(self, slot: Slot, bins: int, asked: Asked) -> list[GroupSums]:
+    def measure(self, slot: Slot, bins: int, asked: PaymentRequest) -> list[GroupSums]:
         """What users of the due classes pay in each bin, with noise."""
         more = int(slot.users.max(initial=0)) + 1 - self.left.size
         if more > 0:

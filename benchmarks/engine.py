@@ -30,7 +30,7 @@ import numpy as np
 import polars as pl
 
 import dpi
-from dpi.budget.account_table import merged
+from dpi.budget.account_records import merged
 from dpi.engine import BucketEngine
 from dpi.store.sql import SQLStore
 from measure import SLOT, Cell, quartiles, record, resident

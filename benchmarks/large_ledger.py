@@ -27,11 +27,11 @@ import numpy.typing as npt
 
 import dpi
 from dpi.budget import Epsilon
-from dpi.budget.account_table import RECORD, STANDING, to_records
+from dpi.budget.account_records import RECORD, STANDING, to_records
 from dpi.budget.ledger import Ledger
 from dpi.events.identity import Digests
-from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
+from dpi.store.ledger_session import LedgerSession
 from measure import Cell, record, resident
 from results import AT_MOST
 
@@ -95,7 +95,7 @@ def opened(folder: Path, memory: int) -> Found:
     """Open the store, and nothing else."""
     watch = Watch()
     with dpi.open_store(folder / "visits.db", memory=memory) as store:
-        Bank.of(store).accounts("", BUDGET, EPSILON)
+        LedgerSession.of(store).accounts("", BUDGET, EPSILON)
         return {"open": watch.read()}
 
 
@@ -104,7 +104,7 @@ def slots(folder: Path, active: int, number: int, memory: int) -> Found:
     accounts, rng = int((folder / "accounts").read_text()), np.random.default_rng()  # other users in every run
     before, watch, found = resident("VmRSS"), Watch(), Found()
     with dpi.open_store(folder / "visits.db", memory=memory) as store:
-        ledger = Bank.of(store).accounts("", BUDGET, EPSILON)
+        ledger = LedgerSession.of(store).accounts("", BUDGET, EPSILON)
         found["open"] = watch.read()
         first = int(max((slot for (slot,) in store.engine.rows("SELECT slot FROM measurements")), default=-1)) + 1
         for kind, new in (("known", 0), ("new", active // 2)):
@@ -116,7 +116,7 @@ def slots(folder: Path, active: int, number: int, memory: int) -> Found:
                 users = np.concatenate([known, rng.integers(0, 1 << 64, (new, 2), dtype=np.uint64)])
                 watch = Watch()
                 charge = ledger.charge(ledger.bill(users, PER_SLOT, slot))
-                Bank.of(store).pay(PaidSlot(STREAM, slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge)
+                LedgerSession.of(store).pay(PaidSlot(STREAM, slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge)
                 store.erase()
                 times.append(watch.read())
             first += number

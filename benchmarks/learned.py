@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from clocked import EPSILON, play
-from dpi.estimator import HISTOGRAMS, Measurement, Weights, initial_state, load_weights, step, trained
+from dpi.estimator import HISTOGRAMS, Measurement, Weights, initial_state, load_weights, step
 from dpi.exact.integers import Integers
+from dpi_research.learn.beginning import histograms
 from dpi_research.learn.evaluation import compare, follow_stream
 from dpi_research.learn.ledger import Visits
 from measure import ESTIMATES, Cell, record
@@ -91,7 +92,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--sizes", action="store_true")
     options = parser.parse_args()
-    weights = load_weights(options.weights) if options.weights else trained()
+    weights = load_weights(options.weights) if options.weights else histograms()
     if options.sizes:
         sizes(weights)
     else:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 import dpi
-from dpi.budget.account_table import STANDING, Buckets, merged, to_records
+from dpi.budget.account_records import STANDING, Buckets, merged, to_records
 from dpi.engine.tasks import Closing, close_rows
 from dpi.events.rows import Rows
 from dpi.noise import SystemSource

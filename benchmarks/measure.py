@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 from results import ESTIMATES, SLOT, Cell, record
 
-__all__ = ["ESTIMATES", "SLOT", "Cell", "interleaved", "peak_of", "quartiles", "record", "resident", "row"]
+__all__ = ["ESTIMATES", "SLOT", "Cell", "interleaved", "peak_of", "quartiles", "record", "resident"]
 
 _STATUS = Path("/proc/self/status")
 
@@ -56,9 +56,3 @@ def resident(field: str) -> int:
         if line.startswith(field):
             return int(line.split()[1]) * 1024
     raise RuntimeError(f"{field} is not reported by this system")
-
-
-def row(*cells: object) -> None:
-    """Print one row of a table."""
-    first, *others = (f"{c:,.3g}" if isinstance(c, float) else str(c) for c in cells)
-    print(f"{first:54s}" + "".join(f"{c:>13s}" for c in others), flush=True)

@@ -22,7 +22,6 @@ from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import SystemSource, add_laplace
 from dpi_research.datasets.generators import drifting
-from measure import row
 
 EPSILON = Epsilon.at_most("0.05")
 
@@ -51,13 +50,14 @@ def main() -> None:
     parser.add_argument("--bins", default="10000,112000", help="numbers of bins, separated by commas")
     parser.add_argument("--slots", type=int, default=30)
     options = parser.parse_args()
-    row("boosted mechanism", "noise s", "update s", "ratio")
+    print(f"{'boosted mechanism':40}{'noise s':>12}{'update s':>12}{'ratio':>10}")
     for bins in map(int, options.bins.split(",")):
         kinds = {"values without order": Hashed(bins, bytes(32)), "`Bins`, in rotation": Bins(range(1, bins))}
         for kind, domain in kinds.items():
             noise, update = slots(domain, options.slots)
             ratio = median(u / n for n, u in zip(noise, update, strict=True))
-            row(f"{bins:,} bins, {kind}", median(noise), median(update), f"{ratio:.1f} ×")
+            name = f"{bins:,} bins, {kind}"
+            print(f"{name:40}{median(noise):12.3g}{median(update):12.3g}{ratio:8.1f} ×", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,13 @@
-"""The published mechanism against a naive loop that does the same per slot: answer, reweight, draw.
+"""What a private choice from each pool says of a zipf stream: mean KL from the slot's PDF, for each calibration.
 
-    python benchmarks/published.py [--quick] [speed|utility]
+    python benchmarks/published.py [--quick]
 
-The naive loop is what Algorithm 1 reads like when it is typed in: for every synopsis and every query it sums the bins
-that the query holds, compares with the slot's answer, steps through the ramp, and reweights both families; then it
-draws 20 synopses and averages them. It has a fixed coefficient and no guarantee. It serves as a measure of time alone.
-
-Utility: mean KL from the slot's PDF, for each pool and calibration.
+Each pool is calibrated by the sensitivity 2, and by a lowest number of users.
 """
 
 from __future__ import annotations
 
-import math
 import sys
-import time
-from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 
@@ -27,10 +19,10 @@ from dpi.mechanism.published import Published
 from dpi.mechanism.published.linear import dyadic
 from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, Pool, nearest
 from dpi.noise import SystemSource
-from measure import Cell, interleaved, record, row
+from measure import Cell, record
 
 BINS, SIZE, DRAWS, USERS = 100, 6_500, 20, 50_000
-LAM, MU, COEFFICIENT = 0.1, 0.05, 0.1
+LAM, MU = 0.1, 0.05
 EPSILONS = ("0.05", "1", "10")
 
 
@@ -49,51 +41,6 @@ def divergence(true: np.ndarray, pdf: np.ndarray) -> float:
     return float(true[used] @ np.log(true[used] / pdf[used]))
 
 
-class Naive:
-    """Algorithm 1 with loops over synopses and queries; the past scores are summed, as published."""
-
-    def __init__(self, queries: list[tuple[int, int]]) -> None:
-        self.queries = queries
-        self.rng = np.random.default_rng(0)  # a comparator without a guarantee
-        self.pool = [self.rng.multinomial(10_000, [1 / BINS] * BINS) / 10_000 for _ in range(SIZE)]
-        self.synopsis_score = [0.0] * SIZE
-        self.query_score = [0.0] * len(queries)
-
-    def slot(self, counts: np.ndarray) -> np.ndarray:
-        """The mean of 20 synopses drawn after reweighting."""
-        pdf = counts / counts.sum()
-        truth = [float(np.sum(pdf[low:high])) for low, high in self.queries]
-        self.reweight(truth)
-        weights = [math.exp(COEFFICIENT * score) for score in self.synopsis_score]
-        asked = [math.exp(-COEFFICIENT * score) for score in self.query_score]
-        self.rng.choice(len(asked), size=DRAWS, p=np.array(asked) / sum(asked))
-        chosen = self.rng.choice(SIZE, size=DRAWS, p=np.array(weights) / sum(weights))
-        return np.asarray(np.mean([self.pool[i] for i in chosen], axis=0))
-
-    def reweight(self, truth: list[float]) -> None:
-        """Score every synopsis on every query."""
-        for index, synopsis in enumerate(self.pool):
-            for query, (low, high) in enumerate(self.queries):
-                error = abs(float(np.sum(synopsis[low:high])) - truth[query])
-                score = 1.0 if error <= LAM else -1.0 if error >= LAM + MU else 1 - 2 * (error - LAM) / MU
-                self.synopsis_score[index] += score / len(self.queries)
-                self.query_score[query] += score / SIZE
-
-
-class Rowwise(Naive):
-    """The same with numpy over the queries, one synopsis at a time: what a first improvement looks like."""
-
-    def reweight(self, truth: list[float]) -> None:
-        """Score a synopsis on all queries at once."""
-        matrix = np.array([[low <= b < high for b in range(BINS)] for low, high in self.queries], dtype=float)
-        answers, totals = np.array(truth), np.zeros(len(truth))
-        for index, synopsis in enumerate(self.pool):
-            scores = np.clip(1 - 2 * (np.abs(matrix @ synopsis - answers) - LAM) / MU, -1, 1)
-            self.synopsis_score[index] += float(scores.mean())
-            totals += scores / SIZE
-        self.query_score = [a + b for a, b in zip(self.query_score, totals.tolist(), strict=True)]
-
-
 class Ours:
     """The calibrated mechanism on the same queries."""
 
@@ -110,34 +57,8 @@ class Ours:
         return estimate.pdf
 
 
-def run(contender: Naive | Ours, data: Iterator[np.ndarray]) -> object:
-    return contender.slot(next(data))
-
-
-def speed(repeats: int) -> None:
-    ranges = dyadic(BINS)
-    queries = list(zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True))
-    data = slots(repeats + 1)
-    start = time.perf_counter()
-    ours = Ours(Multinomial(SIZE, 10_000))
-    ours.slot(data[0])
-    first = time.perf_counter() - start
-    contenders: dict[str, Naive | Ours] = {
-        "naive": Naive(queries),
-        "naive, numpy over the queries": Rowwise(queries),
-        "ours": ours,
-        "ours, accumulative": Ours(Multinomial(SIZE, 10_000), accumulative=True),
-    }
-    seconds = interleaved({name: partial(run, it, iter(data)) for name, it in contenders.items()}, repeats)
-    row(f"k = {BINS}, N = {SIZE:,}, {len(queries)} queries, {DRAWS} draws", "s a slot", "× naive")
-    for name, value in seconds.items():
-        row(name, value, seconds["naive"] / value)
-    row("ours: pool and its answers, once", first)
-    assert seconds["naive"] > 50 * seconds["ours"]
-
-
 def utility(count: int) -> None:
-    """What a private choice from each pool says of a zipf stream."""
+    """Record the mean KL of each pool."""
     data = slots(count)
     true = [counts / counts.sum() for counts in data]
     flat = np.full(BINS, 1 / BINS)
@@ -164,13 +85,5 @@ def utility(count: int) -> None:
     )
 
 
-def main() -> None:
-    quick = "--quick" in sys.argv
-    if "utility" not in sys.argv:
-        speed(1 if quick else 3)
-    if "speed" not in sys.argv:
-        utility(5 if quick else 20)
-
-
 if __name__ == "__main__":
-    main()
+    utility(5 if "--quick" in sys.argv else 20)

@@ -20,7 +20,7 @@ CASES = {
     "from dpi import *": (["-c", "from dpi import *"], None),
     "dpi --help": (["-m", "dpi.cli", "--help"], 0.35),
     "dpi run --help": (["-m", "dpi.cli", "run", "--help"], None),
-    "dpi plan": (["-m", "dpi.cli", "plan", "--epsilon", "1", "--users", "9", "--bins", "2"], None),
+    "dpi plan": (["-m", "dpi.cli", "plan", "--epsilon", "1", "--users", "900", "--bins", "9"], None),
 }
 """What is started, and the most that it should take."""
 

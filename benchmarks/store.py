@@ -21,11 +21,11 @@ import numpy as np
 
 import dpi
 from dpi.budget import Epsilon
-from dpi.budget.account_table import STANDING, to_records
+from dpi.budget.account_records import STANDING, to_records
 from dpi.budget.ledger import Ledger
 from dpi.events.identity import Digests
-from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
+from dpi.store.ledger_session import LedgerSession
 from dpi.store.sql import SQLStore
 from measure import Cell, record
 
@@ -57,12 +57,12 @@ def ours(target: str, key_file: Path, names: Digests, turns: list[Digests]) -> t
         store.erase()
     began = time.perf_counter()
     with dpi.open_store(target, key_file=key_file) as store:
-        accounts = Bank.of(store).accounts("", BUDGET, EPSILON)
+        accounts = LedgerSession.of(store).accounts("", BUDGET, EPSILON)
         opened = time.perf_counter() - began
         began = time.perf_counter()
         for slot, users in enumerate(turns):
             charge = accounts.charge(accounts.bill(users, PER_SLOT, slot))
-            Bank.of(store).pay(PaidSlot("benchmark", slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge)
+            LedgerSession.of(store).pay(PaidSlot("benchmark", slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge)
             store.erase()
         seconds = (time.perf_counter() - began) / len(turns)
         check(store, description, sum(len(users) for users in turns))

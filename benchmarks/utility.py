@@ -23,8 +23,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpi.budget import Allocation, Constant, Epsilon, InOrder, LogSquared
-from dpi.budget.adaptive_allocation import Saving
 from dpi.budget.allocation import Concentrated
+from dpi.budget.saving import Saving
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Estimate

@@ -33,18 +33,52 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import polars as pl
 
 import dpi
-from kernel import BINS, column_bytes, events, with_duckdb, with_polars
+from dpi.exact.integers import GRAINS
 from measure import SLOT, Cell, peak_of, record
 from results import AT_MOST, Goal
 
-EVENTS_A_USER = 5
+BINS, EVENTS_A_USER = 1000, 5
 LATER = 4
 SIZES, KINDS = (1_000_000, 10_000_000), ("integer", "text")
 SHARE, TIMES = 0.7, 2.0
 """Goals: of the time of polars, and of the input with integer ids."""
+
+
+def events(rows: int, users: int, kind: str) -> pl.DataFrame:
+    rng = np.random.default_rng(1)  # benchmark data, no privacy noise
+    frame = pl.DataFrame({"user": rng.integers(0, users, rows), "value": rng.integers(0, BINS, rows)})
+    if kind == "text":
+        frame = frame.with_columns(user=pl.format("user-{}", pl.col("user").cast(pl.String).str.zfill(9)))
+    return frame.rechunk()
+
+
+def column_bytes(frame: pl.DataFrame) -> int:
+    """Bytes of the input columns: 8 a number; 16 a text's view, and its bytes where it is longer than 12."""
+    text = frame["user"].dtype == pl.String
+    sizes = frame["user"].str.len_bytes() if text else None
+    return 8 * frame.height + (8 * frame.height if sizes is None else 16 * frame.height + int(sizes.sum()))
+
+
+def with_polars(frame: pl.DataFrame) -> object:
+    pairs = frame.lazy().group_by("user", "value").len().with_columns(rows=pl.col("len").sum().over("user"))
+    grains = pl.col("len").cast(pl.Int64) * GRAINS // pl.col("rows")
+    return pairs.group_by("value").agg(grains.sum()).sort("value").collect(engine="streaming")
+
+
+def with_duckdb(frame: pl.DataFrame) -> object:
+    import duckdb
+
+    relation = duckdb.sql(
+        f"""with pairs as (select "user", value, count(*) n from frame group by all),
+                 users as (select "user", count(*) r from frame group by all)
+            select value, sum(n * {GRAINS} // r)::bigint from pairs join users using ("user") group by all order by 1"""
+    )
+    assert relation is not None
+    return relation.fetchnumpy()
 
 
 def stream(per_slot: bool, store: Path | None = None) -> dpi.Stream:
