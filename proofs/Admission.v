@@ -1,10 +1,11 @@
 (** Admission: which rows are in which slot, and that those of others do not depend on one user.
 
-    Two doors. *Marks* (files that grow, brokers): a timer looks at an input by the public clock; an event belongs to the
-    first mark behind it ([dpi.stream.marks], [dpi.stream.live], [dpi.service._feeding]). *Batches* (HTTP): a batch has
-    the moments of its head and of its last byte, and a slot waits for the batches whose heads came before it closes
-    ([dpi.service._receipts]). At both a window judges each event by itself ([dpi.events.slots.Window],
-    [dpi.sources.admission]). Where the code holds or refuses, a step is [None] here, or a batch is refused. *)
+    Two doors. *Marks* (files that grow, brokers): a timer looks at an input by the public clock; an event belongs to
+    the first mark behind it ([dpi.stream.input_positions], [dpi.stream.live], [dpi.service._feeding]). *Batches*
+    (HTTP): a batch has the moments of its head and of its last byte, and a slot waits for the batches whose heads
+    came before it closes ([dpi.service._receipts]). At both a window judges each event by itself
+    ([dpi.events.slots.Window], [dpi.sources.admission]). Where the code holds or refuses, a step is [None] here, or a
+    batch is refused. *)
 
 From Coq Require Import ZArith List Bool Lia Permutation.
 Import ListNotations.

@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import strategies as st
 
 from dpi.budget import Accounts, Epsilon, clocked
-from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.billing import SHARE_STEPS
+from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.classes import level
 from dpi.budget.epsilon import UNITS
 from dpi.testing.class_sums import ClassSums
@@ -78,7 +78,7 @@ class Clocked:
         bill = self.accounts.bill(series, epsilon, self.slot, stream=self.stream, groups=groups)
         self.accounts.debit(bill)
         self.slot += 1
-        seen = zip(present, bill.member.tolist(), bill.weights.tolist(), strict=True)
+        seen = zip(present, bill.group_index.tolist(), bill.weights.tolist(), strict=True)
         return {user: (row, grains, groups[row].epsilon.units) for user, row, grains in seen if grains}
 
     @property

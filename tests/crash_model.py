@@ -1,9 +1,9 @@
 """The crash protocol as a small model, searched to the end: two writers, crashes, copies of the store, restorations.
 
-A slot is closed in steps, as `dpi.stream.driver` has them: a measurement is drawn; one transaction debits the accounts
-and keeps the measurement; a second one keeps the release; the witness is told; the store keeps that it was; then the
-release is handed out. Between any two steps a process may crash, the other one may act, the store may be copied, or a
-copy put in its place, beside which the processes of the old file still run.
+A slot is closed in steps, as `dpi.stream.slot_closer` has them: a measurement is drawn; one transaction debits the
+accounts and keeps the measurement; a second one keeps the release; the witness is told; the store keeps that it was;
+then the release is handed out. Between any two steps a process may crash, the other one may act, the store may be
+copied, or a copy put in its place, beside which the processes of the old file still run.
 
 Two things must hold in every state that can be reached:
 

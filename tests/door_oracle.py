@@ -35,9 +35,9 @@ from dpi.service.config import Config
 from dpi.service.service import Batch, Sent, Service
 from dpi.settings.streams import StreamSettings
 from dpi.store import MemoryStore
-from dpi.stream.driver import Driver
+from dpi.stream.input_positions import Mark, Timer
 from dpi.stream.live import Follower
-from dpi.stream.marks import Mark, Timer
+from dpi.stream.slot_closer import SlotCloser
 
 PROOFS = Path(__file__).resolve().parent.parent / "proofs"
 SECOND = 1_000_000
@@ -66,19 +66,19 @@ def build(folder: Path) -> Path:
 @contextmanager
 def recorded() -> Iterator[dict[int, set[str]]]:
     """Note the names in each slot as it closes."""
-    closed, close = dict[int, set[str]](), Driver.close
+    closed, close = dict[int, set[str]](), SlotCloser.close
 
-    def noting(self: Driver, number: int, rows: Any) -> object:
+    def noting(self: SlotCloser, number: int, rows: Any) -> object:
         released = close(self, number, rows)
         assert number not in closed, "a slot has closed twice"
         closed[number] = {name_of(row) for row in rows.names.tolist()}
         return released
 
-    Driver.close = noting  # type: ignore[method-assign, assignment]
+    SlotCloser.close = noting  # type: ignore[method-assign, assignment]
     try:
         yield closed
     finally:
-        Driver.close = close  # type: ignore[method-assign]
+        SlotCloser.close = close  # type: ignore[method-assign]
 
 
 def name_of(row: list[int]) -> str:

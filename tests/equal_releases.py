@@ -7,12 +7,12 @@ import pytest
 
 from dpi.noise import SystemSource
 from dpi.store.base import PaidSlot
-from dpi.stream import driver
+from dpi.stream import slot_closer
 
 
 def force_equal_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have measurements made of nothing, with numbers that follow from the slot: the same whoever was there."""
-    measure = driver.measure
+    measure = slot_closer.measure
 
     def blind(state, clean, offer, slot, source):
         paid = measure(state, clean, offer, slot, SystemSource())
@@ -22,4 +22,4 @@ def force_equal_releases(monkeypatch: pytest.MonkeyPatch) -> None:
             paid.stream, slot, paid.epsilon, paid.partial, values.tobytes(), paid.allocation, paid.assumption, paid.tree
         )
 
-    monkeypatch.setattr(driver, "measure", blind)
+    monkeypatch.setattr(slot_closer, "measure", blind)

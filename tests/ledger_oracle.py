@@ -246,7 +246,7 @@ class World:
         ):
             self.losses[user] += price * weight
         self.done = grains, cost
-        kind = "class" if bill.member is not None else "policy"
+        kind = "class" if bill.group_index is not None else "policy"
         price = np.asarray(bill.units(np.arange(bill.weights.size)))
         for name, number in (
             ("weight one", (bill.weights == GRAINS).sum()),
@@ -394,7 +394,7 @@ class World:
             losses = [-(-loss // GRAINS) if here else 0 for loss in self.losses]
             found = [held, sum(self.spent.values()) * here, np.array(losses, dtype=np.int64)]
             for stream in known:
-                own = self.accounts._own(str(stream))
+                own = self.accounts._payments_of(str(stream))
                 place = own.find(self.names)
                 standing = self.accounts._standing(place, slot, own)
                 spent, paid = np.empty((2, self.users), dtype=np.int64)

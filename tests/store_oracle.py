@@ -29,7 +29,7 @@ import dpi
 from dpi.budget import Accounts, Epsilon, clocked, fade, spend_first
 from dpi.budget.billing import SHARE_STEPS, left
 from dpi.budget.charge import Bill
-from dpi.budget.classes import Asked
+from dpi.budget.classes import PaymentRequest
 from dpi.budget.epsilon import Amount
 from dpi.budget.policy import Policy
 from dpi.errors import OptionError, StateError
@@ -37,7 +37,7 @@ from dpi.events.identity import Digests, name_users
 from dpi.exact.integers import GRAINS
 from dpi.store import MemoryStore
 from dpi.store._rollback import charge
-from dpi.store.bank import stored_accounts
+from dpi.store.ledger_session import stored_accounts
 from dpi.testing.class_sums import ClassSums, SumsState
 from ledger_oracle import UNPAID, bits, build
 
@@ -48,7 +48,7 @@ DOMAIN = dpi.Categories(["a", "b"], other=None)
 class Asking(ClassSums):
     """Asks any classes for any shares, in any groups: a function of the slot's number."""
 
-    def ask(self, state: SumsState, slot: int) -> Asked:
+    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return what was drawn for the slot."""
         rng, top = random.Random(slot), state.classes - 1
         high = rng.choice([top, rng.randint(0, top)])
@@ -336,7 +336,7 @@ class Life:
         found = np.zeros(self.users, dtype=np.int64)
         if name in self.store.ledgers():
             accounts = self.accounts(name)
-            table = accounts._table if stream is None else accounts._own(stream)
+            table = accounts._table if stream is None else accounts._payments_of(stream)
             place = table.find(self.names)
             found[place.order] = accounts._standing(place, slot, table)[field]
         return found

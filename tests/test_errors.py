@@ -21,7 +21,7 @@ def dashes(name: str) -> str:
         (lambda: dpi.Slots("1x"), "slot"),
         (lambda: dpi.Slots("1h", zone="Atlantis"), "zone"),
         (lambda: dpi.plan(epsilon=1, users=0, bins=2), "users"),
-        (lambda: dpi.plan(epsilon=1, users=5, bins=2, population=3), "population"),
+        (lambda: dpi.plan(users=500, bins=20, want="all=1"), "want"),
         (lambda: dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, budget=0.1), "budget"),
     ],
 )
@@ -64,5 +64,5 @@ def test_a_large_epsilon_is_warned_of():
         dpi.Stream(domain=dpi.Categories(["a"]), epsilon=500)
     assert caught[0].filename == __file__
     with pytest.warns(WeakPromise):
-        dpi.plan(epsilon="10.1", users=10, bins=2)
-    dpi.plan(epsilon=10, users=10, bins=2)
+        dpi.plan(epsilon="10.1", users=100, bins=5)
+    dpi.plan(epsilon=10, users=100, bins=5)

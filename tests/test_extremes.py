@@ -16,7 +16,7 @@ from dpi.mechanism.published import Published
 from dpi.mechanism.published.linear import Matrix, points
 from dpi.mechanism.published.pool import Multinomial, Pool
 from dpi.noise import SystemSource, add_laplace, exponential_mechanism, permute_and_flip
-from dpi.stream.accumulation import PrefixTree
+from dpi.stream.prefix_tree import PrefixTree
 from dpi_research.baselines._gaussian import add_gaussian
 
 LARGEST = np.iinfo(np.int64).max

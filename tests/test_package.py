@@ -34,7 +34,7 @@ def test_a_stream_loads_no_research():
     "lines",
     [
         [["--help"]],
-        [["plan", "--epsilon", "1", "--users", "9", "--bins", "2"], ["run", "--help"], ["query", "--help"]],
+        [["plan", "--epsilon", "1", "--users", "900", "--bins", "9"], ["run", "--help"], ["query", "--help"]],
     ],
 )
 def test_a_command_loads_no_research(lines):

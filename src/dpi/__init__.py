@@ -77,9 +77,9 @@ if not TYPE_CHECKING:  # which would take any name for one of ours
     def __getattr__(name: str) -> object:
         """Return an exported name, or a module of the package, when it is first asked for."""
         if name in _HOME:
-            found: object = getattr(import_module(_HOME[name]), name)
-            globals()[name] = found
-            return found
+            exported: object = getattr(import_module(_HOME[name]), name)
+            globals()[name] = exported
+            return exported
         missing = AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name.startswith("_"):
             raise missing

@@ -60,9 +60,9 @@ def installed_plugins() -> list[Plugin]:
     """
     from importlib.metadata import entry_points
 
-    found = [entry for group in PLUGIN_GROUPS for entry in entry_points(group=group)]
-    brought = [("", "") if entry.dist is None else (entry.dist.name, entry.dist.version) for entry in found]
-    return sorted(Plugin(entry.group, entry.name, *by) for entry, by in zip(found, brought, strict=True))
+    entries = [entry for group in PLUGIN_GROUPS for entry in entry_points(group=group)]
+    brought = [("", "") if entry.dist is None else (entry.dist.name, entry.dist.version) for entry in entries]
+    return sorted(Plugin(entry.group, entry.name, *by) for entry, by in zip(entries, brought, strict=True))
 
 
 def load_plugin(group: str, name: str, package: str) -> object:

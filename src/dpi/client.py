@@ -89,8 +89,8 @@ class _RemoteStore:
             pause = min(2 * pause, LONGEST)
 
     def document(self, path: str, **parameters: object) -> dict[str, object]:
-        found: dict[str, object] = json.loads(self.send("GET", path, parameters).content)
-        return found
+        answer: dict[str, object] = json.loads(self.send("GET", path, parameters).content)
+        return answer
 
     def streams(self) -> dict[str, str]:
         listed = cast("list[dict[str, dict[str, object]]]", self.document("/v1/streams")["streams"])
@@ -106,19 +106,19 @@ class _RemoteStore:
         since = None if first is None else first - 1
         while True:
             end = None if last is None else last + 1
-            found = self.document(f"/v1/streams/{stream}/releases", since=since, end=end)
-            for record in cast("list[dict[str, object]]", found["releases"]):
+            page = self.document(f"/v1/streams/{stream}/releases", since=since, end=end)
+            for record in cast("list[dict[str, object]]", page["releases"]):
                 domain = from_description(json.loads(self.domain(str(record["domain"]))))
                 release = Release.from_json(json.dumps(record), domain)
                 yield release.content(), link_of(release.certificate)
-            since = cast("int | None", found["more_since"])
+            since = cast("int | None", page["more_since"])
             if since is None:
                 return
 
     def extent(self, stream: str, first: int | None = None, last: int | None = None) -> tuple[int, int, int] | None:
         """Return how many releases of slots `first` to `last` there are, and the first and last slot, if any."""
-        found = self.document(f"/v1/streams/{stream}", first=first, end=None if last is None else last + 1)
-        number, *ends = (cast("int", found[name]) for name in ("number", "first", "newest"))
+        facts = self.document(f"/v1/streams/{stream}", first=first, end=None if last is None else last + 1)
+        number, *ends = (cast("int", facts[name]) for name in ("number", "first", "newest"))
         return (number, ends[0], ends[1]) if number else None
 
     def close(self) -> None:
@@ -196,8 +196,8 @@ class RemoteStream(Releases):
     def ask(self, question: str, **parameters: object) -> list[dict[str, object]]:
         """Return the answers to a question: `ask("top", k=5)`, `ask("mean", first=10, end=20)`."""
         given = {name.replace("_", "-"): value for name, value in parameters.items()}
-        found = self._service.document(f"{self._path}/answers/{quote(question, safe='')}", **given)
-        return cast("list[dict[str, object]]", found["answers"])
+        document = self._service.document(f"{self._path}/answers/{quote(question, safe='')}", **given)
+        return cast("list[dict[str, object]]", document["answers"])
 
     def follow(
         self, *, every: float = 1.0, stop: threading.Event | None = None, since: int | None = None
@@ -239,8 +239,8 @@ def _make_frame(users: object, times: object, values: object) -> pl.DataFrame:
     import polars as pl
 
     def plain(column: object) -> pl.Series:
-        found = read(column, "value")
-        return canonical(found, "value", exact=False) if isinstance(found, list) else found
+        series = read(column, "value")
+        return canonical(series, "value", exact=False) if isinstance(series, list) else series
 
     ids = canonical(users, "user")
     if isinstance(values, Mapping):

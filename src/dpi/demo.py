@@ -28,7 +28,7 @@ _HOUR = 3_600_000_000
 
 
 def pages(hour: int, crowd: bool = False) -> npt.NDArray[np.float64]:
-    """The share of each page of a shop in one hour; with a crowd, an offer draws most.
+    """Return the share of each page of a shop in one hour; with a crowd, an offer draws most.
 
     >>> dict(zip(PAGES, pages(9).round(2).tolist()))["home"]
     0.28
@@ -41,7 +41,7 @@ def pages(hour: int, crowd: bool = False) -> npt.NDArray[np.float64]:
 
 
 def hourly(hours: int, seed: int = 4) -> Iterator[pl.DataFrame]:
-    """The visits of each hour: columns `user`, `page` and `at`.
+    """Yield the visits of each hour: columns `user`, `page` and `at`.
 
     >>> first = next(hourly(1))
     >>> first.columns, str(first["at"].min())[:13]

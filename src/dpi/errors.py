@@ -50,7 +50,7 @@ class AboutOptions(Exception):
         return self.options[0] if self.options else None
 
     def spelled(self, spelling: Spelling) -> str:
-        """The text, with the options that it is about written in another way."""
+        """Return the text, with the options that it is about written in another way."""
         text = str(self)
         for name in self.options:
             written = spelling(name)

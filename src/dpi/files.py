@@ -218,5 +218,5 @@ def is_older(magic: bytes, data: bytes) -> bool:
 def _versions_after(magic: bytes, data: bytes) -> int:
     """Return by how much the number in `data` exceeds that of `magic`; 0 if it begins otherwise."""
     name, number = magic.rstrip(b"\n").rsplit(b" ", 1)
-    found = re.match(re.escape(name) + rb" (\d{1,9})\n", data)
-    return 0 if found is None else int(found[1]) - int(number)
+    match = re.match(re.escape(name) + rb" (\d{1,9})\n", data)
+    return 0 if match is None else int(match[1]) - int(number)

@@ -1,277 +1,322 @@
-"""What accuracy will this buy, and for how long? Answered from stated numbers, before any data is touched.
+"""How accurate will releases be, and which ε is enough? Answered from stated numbers, before any data is touched.
 
-The figures are those of the plain noisy measurement, which the default mechanism improves on: one slot's noise on the
-share of a bin is Laplace of scale 1/(ε_t·n) for n users of weight one. They are an upper bound of the noise part of
-the error, and say nothing about a stream that changes.
+The figures are those of streams that were played: simulated users, released by the real program with its defaults, a
+declared week and a fifth of ε for counting users (`people="0.2"`). `benchmarks/plan_table.py` fits what was known to
+users × ε, bins and stickiness, and `plan.json` holds the fitted errors at a grid. Between its points logarithms of
+errors are linear. Noise depends on users × ε alone, so the table has no axis for ε.
 
-*How long.* An account of ε pays ε/ε_t slots in which its user is seen. Where users come and go, each is seen in `seen`
-slots in all, and pays in the first ε/ε_t of them. Where the same `population` stays for ever and `users` of them are
-seen in a slot, each is seen in one of population/users slots, so that the accounts run dry after about
-ε/ε_t·population/users slots; then nobody is left to pay, and releases are forecasts.
+*A 95 % error* is 1.96 root mean squares of the differences from the truth. The jump is another one: the root mean
+square of what its first slot misses.
 
-*By a public clock* (`clocked`) no account runs dry. A user of the first slot pays a half of ε, and then a share of what
-is left after about two, four, and from then on eight slots each time. That share follows from what was released: about
-a quarter where all return, more where few do. All who are due pay in the same slots, so that the figures of a payment
-are those of `users` who pay together.
+*Plain noise*, for comparison, gives each of T slots a budget of ε/T. Of that it spends as large a part on the count of
+users as the stream does, and the rest on shares.
 
-*For ever.* Levels that walk by a share s of themselves in a slot are tracked the better the more is paid: with ν new
-users in a slot the best divergence that can be kept up is about ¾·(s²·k/(ε·ν))^⅔ for k bins, whatever the schedule;
-where the same users stay for T slots it is ¾·(s²·T·k/(ε·n))^⅔ for n of them in a slot. That is calculated for filters
-that know s, by the Fisher information of the noisy counts. A divergence of d is a relative error of about √(2d).
-
-*Which price is recommended.* `RULE` says it. Where the same users stay for ever and nobody says for how long a stream
-lasts, every price empties all accounts, after which a release describes nobody: then no price is recommended.
-
-*Which options.* Those that a user can take: an account that pays for more slots than its user is seen in only makes
-each of them noisier, and no slot costs less than the smallest amount there is. A share is off by at most one, and all
-shares together by at most two; where the noise is larger, these are the error, and a slot by itself tells nothing.
+*Outside of the table* nothing is continued. Below its least users × ε a plan is refused. Elsewhere it states the errors
+of the nearest edge, and says so.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
-from dpi.budget.epsilon import UNITS, Amount, promised
+from dpi.budget.epsilon import WEAK, Amount, promised
 from dpi.errors import OptionError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEADINGS = ("ε of a slot", "slots", "paying users", "± share (95 %)", "Σ |error|", "accounts are empty")
-RULE = (
-    "Rule: of the prices whose accounts last as long as is stated (seen, or lasting), the one with the smallest error "
-    "of one slot is recommended (*); none is whose noise is larger than any share."
-)
-CHOICES = (1, 2, 4, 10, 20, 40, 100)
-NEWCOMERS, OTHERS, PAYMENTS = 0.5, 0.25, 6
-"""By a public clock: the share that the first slot asks for, about what is asked for later where all return, and how
-many payments are told."""
-WALK, HORIZON = 0.03, 1_000
-"""Steps of a slot for which it is said what can be known for ever, and for how many slots the same users stay where
-nobody says."""
-LONGEST = 3
-"""Who has paid m times is due in slots of a level of at least min(m, LONGEST): one of eight in the end."""
+AGES = (30, 365, 1825)
+"""After how many slots errors are told."""
+USUAL = 0.2
+"""The stickiness that is taken unless one is stated."""
+LABELS = {
+    "share_30": "a share of 30 %",
+    "share_10": "a share of 10 %",
+    "share_1": "a share of 1 %",
+    "active": "active users",
+    "active_7": "users of 7 slots",
+    "active_28": "users of 28 slots",
+    "newcomers": "newcomers, as a share of active users",
+    "jump": "a jump from 5 to 15 %, in its first slot",
+}
+"""What each error is of, in words."""
+RELATIVE = ("active", "active_7", "active_28", "plain_active")
+"""Errors that are parts of the number itself. Others are parts of all active users: points of a share."""
+PLAIN = {"plain_share": "plain noise of ε/slots: a share", "plain_active": "plain noise of ε/slots: active users"}
+ACROSS = ("active_7", "active_28")
+"""Errors of numbers of several slots, which plans know worse."""
+DEVIATIONS, COUNTS = 1.96, 0.2
+"""How many root mean squares a 95 % error is, and which part of ε counts users."""
+TABLE = "plan.json"
 
 
-@dataclass(frozen=True)
-class Option:
-    """One way to spend: a slot costs `per_slot`, so a user takes part with weight one in `slots` slots."""
+class Expected(NamedTuple):
+    """An error, after each of `AGES`."""
 
-    per_slot: float
-    slots: int
-    paying: float
-    """Mean number of paying users in a slot, while accounts last."""
-    half_width: float
-    """Half of the 95 % interval of one bin's share, from one slot's measurement alone; at most 1."""
-    l1: float
-    """Expected Σ |error| over all bins, from one slot's measurement alone; at most 2."""
-    dry_after: float | None = None
-    """The number of slots after which all accounts are empty; None if newcomers keep coming."""
+    name: str
+    label: str
+    unit: str
+    """Points of a share, or % of the number itself."""
+    after: tuple[float, ...]
+    """In this unit."""
 
-
-@dataclass(frozen=True)
-class Payment:
-    """One payment by a public clock, of a user who is seen in every slot."""
-
-    after: int
-    """About how many slots after the first in which the user was seen."""
-    cost: float
-    left: float
-    """What is left of ε afterwards."""
-    half_width: float
-    """Half of the 95 % interval of one bin's share, from a slot in which all its users pay this; at most 1."""
+    @property
+    def texts(self) -> list[str]:
+        """Return the errors as a reader sees them."""
+        sign = "" if self.name == "jump" else "± "
+        missed = " missed" if self.name == "jump" else ""
+        return [f"{sign}{_write_number(value)} {self.unit}{missed}" for value in self.after]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Options for given numbers, from spending all at once to spending little often.
+    """What a stream will tell of stated numbers.
 
-    >>> plan(epsilon=1, users=50_000, bins=200, seen=10).best
-    Option(per_slot=0.1, slots=10, paying=50000.0, half_width=0.000599..., l1=0.04, dry_after=None)
-    >>> plan(epsilon=1, users=100, bins=9, population=1_000, lasting=24).best.dry_after
-    30.0
-    >>> plan(epsilon=1, users=100, bins=9, population=1_000).best is None
+    >>> found = plan(epsilon=1, users=20_000, bins=20)
+    >>> [row.name for row in found.errors][:4], found.errors[3].unit
+    (['share_30', 'share_10', 'share_1', 'active'], '%')
+    >>> found.error("active", 365) < found.error("plain_active", 365)
     True
     """
 
     epsilon: float
     users: int
     bins: int
-    seen: int
-    options: tuple[Option, ...]
-    population: int | None = None
-    lasting: int | None = None
-    """How many slots the accounts are wanted to last."""
-    payments: tuple[Payment, ...] = ()
-    """The first payments by a public clock (`Ledger()`), under which no account is ever empty."""
+    stickiness: float
+    errors: tuple[Expected, ...]
+    within: tuple[float, float]
+    """How many of a hundred errors were within a quarter of what was planned, in worlds that the table had not seen:
+    of those of one slot, and of those of 7 and 28 slots."""
+    notes: tuple[str, ...] = ()
+    """Where the stated numbers are outside of the table."""
+    want: str | None = None
+    """The error that was asked for; `epsilon` is then the smallest that reaches it."""
 
-    @property
-    def best(self) -> Option | None:
-        """The price that is recommended, by `RULE`; None if there is none.
-
-        An account lasts if it pays for all slots in which its user is seen; of the same population, on average, for the
-        slots that are wanted. A price above that says no more of a slot: fewer pay more, and others are left out.
-        """
-        found = [option for option in self.options if self._lasts(option) and option.half_width < 1]
-        return min(found, key=lambda option: option.half_width, default=None)
-
-    def advice(self, time: Callable[[float], str] = "{:,.0f} slots".format) -> str:
-        """Which price is recommended and what it buys, or why none is."""
-        best, lasting = self.best, [option for option in self.options if self._lasts(option)]
-        if best is not None:
-            said = f"a share is known to ± {best.half_width:.3g} from one slot alone"
-            slots = "1 slot" if self.seen == 1 else f"{self.seen:,} slots"
-            ends = f", and accounts last for the {slots} of each user. Users who come more often are left out later"
-            if best.dry_after is not None:
-                ends = (
-                    f", and accounts are empty after {time(best.dry_after)} on average, sooner for users who come more "
-                    "often. Releases then describe those who can still pay"
-                )
-            return f"For a fixed price of a slot, use --per-slot {best.per_slot:.4g}: {said}{ends}."
-        if lasting or self.population is None:
-            return (
-                "No price is recommended: the noise of one slot is larger than any share. Take longer slots, which "
-                "have more users, or a larger ε."
-            )
-        last = self.options[-1]
-        return (
-            "No price is recommended: the same users stay for ever, and every price empties their accounts "
-            f"({last.per_slot:.4g} after {time(last.dry_after or 0)}). Releases then describe nobody. Keep the default "
-            "budget, or say with --lasting after how many slots the stream ends."
-        )
-
-    def _lasts(self, option: Option) -> bool:
-        """Whether accounts last as long as is stated."""
-        if option.dry_after is None:
-            return option.slots >= self.seen
-        return self.lasting is not None and option.dry_after >= self.lasting
-
-    @property
-    def for_ever(self) -> float:
-        """Half of the 95 % interval of a share, relative to it, that can be kept up for ever while levels walk.
-
-        A bound of what any schedule could do, by `WALK`; at most 1.
-
-        >>> round(plan(epsilon=1, users=50_000, bins=200, seen=10).for_ever, 3)
-        0.079
-        """
-        slots = self.seen if self.population is None else self.lasting or HORIZON
-        divergence = 0.75 * (WALK**2 * slots * self.bins / (self.epsilon * self.users)) ** (2 / 3)
-        return min(1.96 * math.sqrt(2 * divergence), 1.0)
-
-    def plot(self) -> Figure:
-        """Error over the budget of a slot, and paying users or how long accounts last (needs the extra `plot`)."""
-        from dpi.release.plots import COLOURS, blank
-
-        cost, lasting = [option.per_slot for option in self.options], self.population is not None
-        figure = blank(7, 4.6)
-        above, below = figure.subplots(2, 1, sharex=True)
-        above.loglog(cost, [option.half_width for option in self.options], "o-", color=COLOURS[0], lw=1.6)
-        if self.best is not None:
-            above.plot(self.best.per_slot, self.best.half_width, "o", color=COLOURS[1], ms=9)
-        above.set_ylabel("± share (95 %), one slot")
-        second = [option.dry_after if lasting else option.paying for option in self.options]
-        below.semilogx(cost, second, "o-", color=COLOURS[2], lw=1.6)
-        below.set_ylim(bottom=0)
-        below.set_ylabel("slots until accounts\nare empty" if lasting else "paying users in a slot")
-        below.set_xlabel("ε of a slot")
-        return figure
+    def error(self, name: str, age: int) -> float:
+        """Return one error by its name, after so many slots."""
+        return next(row for row in self.errors if row.name == name).after[AGES.index(age)]
 
     @property
     def stated(self) -> str:
         """What was stated, in words."""
-        stay = f"each user seen in {self.seen:,} slots"
-        if self.population is not None:
-            stay = f"the same {self.population:,} users for ever"
-        return f"ε = {self.epsilon:g} per user for ever, {self.users:,} users a slot, {self.bins:,} bins, {stay}"
+        part = f"{100 * self.stickiness:g} % of the users of 28 slots"
+        each = f"ε = {self.epsilon:g} per user for ever, a fifth of it for counting users"
+        return f"{each}; {self.users:,} users a slot, who are {part}; {self.bins:,} bins"
+
+    @property
+    def doubt(self) -> str:
+        """How wrong a plan is, in words."""
+        one, across = self.within
+        return (
+            f"Plans are made of simulated streams. In other simulated streams {one:.0f} % of planned errors were "
+            f"within a quarter of what happened, and {across:.0f} % of those of 7 and 28 slots."
+        )
+
+    def headings(self, times: Sequence[str] = ()) -> list[str]:
+        """Return the heads of the table's columns; ages are slots, unless they are said otherwise."""
+        return ["95 % error of", *(f"after {time}" for time in times or [f"{age:,} slots" for age in AGES])]
+
+    def rows(self) -> list[list[str]]:
+        """Return the errors as texts, by `headings`."""
+        return [[row.label, *row.texts] for row in self.errors]
+
+    def __str__(self) -> str:
+        lines = [f"{row[0]:40}" + "".join(f"{cell:>20}" for cell in row[1:]) for row in (self.headings(), *self.rows())]
+        return "\n".join([f"{self.stated}.", *lines, *self.notes, self.doubt])
 
     def _repr_html_(self) -> str:
         from dpi.display.card import card, table
         from dpi.display.markup import element
 
-        best = None if self.best is None else self.options.index(self.best)
-        notes = [element("p", text) for text in (self.advice(), RULE.replace("(*)", "(bold)"))]
-        return card("Plan", {"for": self.stated}, table(HEADINGS, self.rows(), marked=best), *notes)
+        notes = [element("p", text) for text in (*self.notes, self.doubt)]
+        return card("Plan", {"for": self.stated}, table(self.headings(), self.rows()), *notes)
 
-    def __str__(self) -> str:
-        lines = ["  ".join(f"{cell:>14}" for cell in row) for row in (HEADINGS, *self.rows())]
-        return "\n".join([self.stated, *lines])
+    def plot(self) -> Figure:
+        """Draw the errors over the age of the stream: shares on the left, numbers of users on the right.
 
-    def rows(self, time: Callable[[float], str] = "{:,.0f} slots".format) -> list[list[str]]:
-        """The options as texts, by `HEADINGS`; `time` writes a number of slots."""
-        return [
-            [f"{o.per_slot:.4g}", f"{o.slots:,}", f"{o.paying:,.0f}", f"{o.half_width:.4g}", f"{o.l1:.4g}",
-             self._dry(o, time)]
-            for o in self.options
-        ]  # fmt: skip
+        It needs the extra `plot`.
+        """
+        from dpi.release.plots import COLOURS, LINES, blank
 
-    def _dry(self, option: Option, time: Callable[[float], str]) -> str:
-        """When accounts are empty: all of them, or one where users come and go."""
-        if option.dry_after is not None:
-            return f"after {time(option.dry_after)}"
-        return f"after {option.slots} of {self.seen} slots" if option.slots < self.seen else "never"
+        figure = blank(9.6, 4.8)
+        for axes, relative in zip(figure.subplots(1, 2), (False, True), strict=True):
+            shown = [row for row in self.errors if (row.name in RELATIVE) == relative]
+            for place, row in enumerate(shown):
+                plain = row.name in PLAIN
+                colour = COLOURS[-2] if plain else COLOURS[place]
+                line = LINES[1] if plain else LINES[0]
+                axes.loglog(AGES, row.after, marker="o", color=colour, linestyle=line, lw=1.6, label=row.label)
+            axes.set_xticks(AGES, [f"{age:,}" for age in AGES])
+            axes.minorticks_off()
+            axes.set_xlabel("slots")
+            axes.set_ylabel("95 % error, % of the number" if relative else "95 % error, percentage points")
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.legend(fontsize=7, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))
+        return figure
 
 
 def plan(
     *,
-    epsilon: Amount,
     users: int,
     bins: int,
-    seen: int | None = None,
-    population: int | None = None,
-    lasting: int | None = None,
+    epsilon: Amount | None = None,
+    stickiness: float = USUAL,
+    want: str | None = None,
 ) -> Plan:
-    """Expected error for `users` seen in a slot and `bins` bins.
+    """Return the errors to expect with `users` active in a slot and `bins` bins; or the smallest ε for one of them.
 
-    Users come and go and are seen in `seen` slots in all (one, unless said), or they are the same `population` for
-    ever, whose accounts shall last for `lasting` slots.
+    `stickiness` says how often users come: active users of a slot over distinct users of 28 slots. Instead of ε,
+    `want` is an error such as "active=10": 10 % of active users, and 2 points of a share in "share_10=2".
 
     >>> import dpi
-    >>> dpi.plan(epsilon=1, users=50_000, bins=200, seen=10).epsilon
+    >>> dpi.plan(epsilon=1, users=20_000, bins=20).epsilon
     1.0
+    >>> dpi.plan(want="share_10=2", users=20_000, bins=20).error("share_10", 30) <= 2
+    True
     """
-    stated = {"users": users, "bins": bins, "seen": seen, "population": population, "lasting": lasting}
-    for name, value in stated.items():
-        if value is not None and (type(value) is not int or value < 1):
+    for name, value in {"users": users, "bins": bins}.items():
+        if type(value) is not int or value < 1:
             raise OptionError(f"`{name}` must be a whole number above 0. Got {value!r}.")
-    if population is None and lasting is not None:
+    if not isinstance(stickiness, int | float) or not 0 < stickiness <= 1:
+        raise OptionError(f"`stickiness` must be above 0 and at most 1. Got {stickiness!r}.")
+    if (epsilon is None) == (want is None):
+        raise OptionError("state `epsilon`, or the error that you want with `want`.", options=("epsilon", "want"))
+    told = float(promised(epsilon)) if epsilon is not None else _find_epsilon(want or "", users, bins, stickiness)
+    least = read_table().signal[0]
+    if told * users < least * (1 - 1e-6):
         raise OptionError(
-            "`lasting` is about a `population` that stays the same; where users come and go, it lasts.",
-            options=("lasting", "population"),
+            f"`users` times ε must be at least {least:g}: the noise of fewer is as large as most shares. "
+            f"Got {told * users:g}.",
         )
-    if population is not None and (seen is not None or population < users):
-        raise OptionError(
-            "`population` must be at least `users`, and needs no `seen`: the same users stay for ever.",
-            options=("population", "users", "seen"),
-        )
-    total, visits = float(promised(epsilon)), seen or 1
-    needed = visits if population is None else -(-(lasting or 1) * users // population)
-    most = int(total * UNITS)
-    if population is not None and needed > most:
-        raise OptionError(
-            "`lasting` must be shorter: each slot would cost less than the smallest amount of budget, 2^-40.",
-        )
-    possible = min(most, visits if population is None else most)
-    options = []
-    for slots in sorted(each for each in {*CHOICES, needed} if each <= possible):
-        per_slot = total / slots
-        paying = float(users) if population is not None else users * min(1.0, slots / visits)
-        scale = 1 / (per_slot * paying)
-        dry = None if population is None else slots * population / users
-        half_width, l1 = min(math.log(20) * scale, 1.0), min(bins * scale, 2.0)
-        options.append(Option(per_slot, slots, paying, half_width, l1, dry))
-    return Plan(total, users, bins, visits, tuple(options), population, lasting, _payments(total, users))
+    errors = _find_errors(told, users, bins, stickiness)
+    rows = [
+        Expected(name, label, "%" if name in RELATIVE else "points", tuple(100 * error for error in errors[name]))
+        for name, label in (LABELS | PLAIN).items()
+    ]
+    notes = _note_edges(told, users, bins, stickiness)
+    if want is not None and told * users <= 1.1 * least:
+        notes.append(f"The table begins at users × ε = {least:g}: a smaller ε may be enough.")
+    one, across = read_table().within
+    return Plan(told, users, bins, float(stickiness), tuple(rows), (one, across), tuple(notes), want)
 
 
-def _payments(epsilon: float, users: int) -> tuple[Payment, ...]:
-    """The first payments by a public clock."""
-    found, left, after = [], epsilon, 0
-    for number in range(PAYMENTS):
-        cost = left * (OTHERS if number else NEWCOMERS)
-        left -= cost
-        found.append(Payment(after, cost, left, min(math.log(20) / (cost * users), 1.0)))
-        after += 2 ** min(number + 1, LONGEST)
-    return tuple(found)
+class Table(NamedTuple):
+    """The errors of `plan.json`, as parts, and the grid that they belong to."""
+
+    signal: list[float]
+    """Users of a slot times ε."""
+    bins: list[float]
+    stickiness: list[float]
+    errors: dict[str, list[list[list[list[float]]]]]
+    """By name: after each of `AGES`, for each signal, number of bins and stickiness."""
+    within: list[float]
+
+
+@cache
+def read_table() -> Table:
+    """Return the table, which is read once."""
+    stored = json.loads(files("dpi").joinpath(TABLE).read_text("utf-8"))
+    return Table(*(stored[name] for name in Table._fields))
+
+
+def _find_errors(epsilon: float, users: int, bins: int, stickiness: float) -> dict[str, tuple[float, ...]]:
+    """Return all errors as parts, by name; at the table's edges those of the edges."""
+    errors = {name: _look_up(name, users * epsilon, bins, stickiness) for name in LABELS}
+    noise = [DEVIATIONS * math.sqrt(2) * age / (epsilon * users) for age in AGES]
+    shares = tuple(min(each / (1 - COUNTS), 1.0) for each in noise)
+    return errors | {"plain_share": shares, "plain_active": tuple(each / COUNTS for each in noise)}
+
+
+def _look_up(name: str, signal: float, bins: int, stickiness: float) -> tuple[float, ...]:
+    """Return an error of the table as a part, after each of `AGES`."""
+    known = read_table()
+    places = [
+        _locate(known.signal, signal, math.log),
+        _locate(known.bins, bins, math.log),
+        _locate(known.stickiness, stickiness, _odds),
+    ]
+    return tuple(_interpolate(age, places) for age in known.errors[name])
+
+
+def _locate(grid: Sequence[float], value: float, scale: Callable[[float], float]) -> list[tuple[int, float]]:
+    """Return the two points of a grid around a value, each with its weight."""
+    inside = min(max(value, grid[0]), grid[-1])
+    after = next((number for number, point in enumerate(grid) if point >= inside and number), len(grid) - 1)
+    low, high = scale(grid[after - 1]), scale(grid[after])
+    part = (scale(inside) - low) / (high - low)
+    return [(after - 1, 1 - part), (after, part)]
+
+
+def _interpolate(table: list[list[list[float]]], places: list[list[tuple[int, float]]]) -> float:
+    """Return the value of a table between its points, linear in logarithms."""
+    logarithm = 0.0
+    for (signal, one), (bins, other), (stickiness, third) in product(*places):
+        logarithm += one * other * third * math.log(table[signal][bins][stickiness])
+    return math.exp(logarithm)
+
+
+def _odds(part: float) -> float:
+    """Return the logarithm of a part over the rest."""
+    return math.log(part / (1 - part))
+
+
+def _note_edges(epsilon: float, users: int, bins: int, stickiness: float) -> list[str]:
+    """Return a sentence for each stated number that is outside of the table."""
+    known, notes = read_table(), list[str]()
+    if users * epsilon > known.signal[-1]:
+        notes.append(
+            f"The table ends at users × ε = {known.signal[-1]:,.0f}: these are its errors; yours can be smaller."
+        )
+    for name, value, grid in (("bins", bins, known.bins), ("stickiness", stickiness, known.stickiness)):
+        if not grid[0] <= value <= grid[-1]:
+            edge = grid[0] if value < grid[0] else grid[-1]
+            ends = "begins" if value < grid[0] else "ends"
+            notes.append(f"The table {ends} at {name} = {edge:,g}: errors for {value:,g} can be others.")
+    return notes
+
+
+def _find_epsilon(want: str, users: int, bins: int, stickiness: float) -> float:
+    """Return the smallest ε, up to two digits, with which an error is as wanted at all ages."""
+    name, sign, text = want.partition("=")
+    try:
+        wanted = float(text) / 100
+    except ValueError:
+        wanted = 0.0
+    if name not in LABELS or not sign or not wanted > 0 or math.isinf(wanted):
+        names = ", ".join(LABELS)
+        raise OptionError(f"`want` must be an error such as active=10, of one of: {names}. Got {want!r}.")
+    known = read_table()
+    low, most = known.signal[0] / users, min(float(WEAK), known.signal[-1] / users)
+
+    def reached(epsilon: float) -> float:
+        return max(_look_up(name, users * epsilon, bins, stickiness))
+
+    if low > most or reached(most) > wanted:
+        unit = "%" if name in RELATIVE else "points"
+        best = "" if low > most else f": with ε = {most:.2g} it is {_write_number(100 * reached(most))} {unit}"
+        raise OptionError(
+            f"`want`: no ε up to {most:.2g} brings the error of {LABELS[name]} to {100 * wanted:g} {unit}{best}.",
+            options=("want",),
+        )
+    high = most
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if reached(middle) <= wanted else (middle, high)
+    step = 10 ** (math.floor(math.log10(high)) - 1)
+    return min(float(f"{math.ceil(high / step) * step:.2g}"), most)
+
+
+def _write_number(value: float) -> str:
+    """Return a number with two digits, or all those before the point.
+
+    >>> _write_number(123.4), _write_number(12.34), _write_number(1.0), _write_number(0.1234)
+    ('123', '12', '1.0', '0.12')
+    """
+    return f"{value:,.0f}" if value >= 9.95 else f"{value:#.2g}"

@@ -25,6 +25,7 @@ from dpi.domain.file import from_description
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.release import Release, to_frame
+from dpi.release.quality import Quality, slots_of_week, with_weeks
 from dpi.release.table import Groups, tidy
 from dpi.store import Store
 from dpi.store.opening import find_store
@@ -41,7 +42,7 @@ Where = SupportsIndex | str | datetime
 def open(
     store: str | os.PathLike[str] | Store, stream: str | None = None, *, keys: Mapping[str, bytes] | None = None
 ) -> Releases:
-    """The releases of a stream in a store, to read.
+    """Return the releases of a stream in a store, to read.
 
     `store` is a path (of a store or of an export), the address of a PostgreSQL database, or a store object. `stream` is
     the stream's name, and may be left out where there is one alone. `keys` are those of hashed domains, by their names.
@@ -54,13 +55,13 @@ def open(
     >>> len(releases), releases["2026-01-01T01:30"].start_text, len(releases["2026-01-01T01:00":])
     (3, '2026-01-01T01:00:00+00:00', 2)
     """
-    found = find_store(store, read_only=True)
-    if found is store:
-        return Releases(found, stream, keys)
+    opened = find_store(store, read_only=True)
+    if opened is store:
+        return Releases(opened, stream, keys)
     try:
-        return Releases(found, stream, keys, address=os.fspath(cast("str", store)))
+        return Releases(opened, stream, keys, address=os.fspath(cast("str", store)))
     except BaseException:
-        found.close()
+        opened.close()
         raise
 
 
@@ -81,6 +82,7 @@ class Releases:
         self._first: int | None = None
         self._end: int | None = None
         self._domains: dict[str, Domain] = {}
+        self.quality: Quality | None = None
 
     def close(self) -> None:
         """Let go of a store that was opened for this."""
@@ -99,7 +101,7 @@ class Releases:
         return tuple(self.store.streams())
 
     def of(self, stream: str) -> Releases:
-        """The releases of another stream of the store."""
+        """Return the releases of another stream of the store."""
         return Releases(self.store, stream, self._keys)
 
     @property
@@ -116,7 +118,7 @@ class Releases:
         return slots
 
     def first_at(self, where: Where) -> int:
-        """The first slot that does not begin before a time; of a number, that slot."""
+        """Return the first slot that does not begin before a time; of a number, that slot."""
         if not isinstance(where, str | datetime):
             return _number(where)
         slots = self.slots
@@ -132,8 +134,8 @@ class Releases:
             yield Release.from_content(content, self._domains[digest], link.certificate)
 
     def __len__(self) -> int:
-        found = self.extent
-        return 0 if found is None else found[0]
+        extent = self.extent
+        return 0 if extent is None else extent[0]
 
     @overload
     def __getitem__(self, where: slice) -> Releases: ...
@@ -151,16 +153,16 @@ class Releases:
         return isinstance(slot, int) and next(iter(self.between(slot, slot + 1)), None) is not None
 
     def at(self, where: Where) -> Release:
-        """The release of a slot, by its number or by a time that lies in it."""
+        """Return the release of a slot, by its number or by a time that lies in it."""
         number = self.slots.number(where) if isinstance(where, str | datetime) else _number(where)
         for release in self.between(number, number + 1):
             return release
-        found = self.extent
-        known = NONE if found is None else f"the last one here is {self.options.name_slots(found[2], found[2])}."
+        extent = self.extent
+        known = NONE if extent is None else f"the last one here is {self.options.name_slots(extent[2], extent[2])}."
         raise OptionError(f"{self.options.name_slots(number, number)} is not in the store; {known}")
 
     def between(self, first: Where | None, end: Where | None) -> Releases:
-        """The releases of the slots from `first` to before `end`, as far as they lie in these."""
+        """Return the releases of the slots from `first` to before `end`, as far as they lie in these."""
         part = copy(self)  # the same store, and the domains that were read
         part._owns_store = False
         given = [None if where is None else self.first_at(where) for where in (first, end)]
@@ -168,25 +170,43 @@ class Releases:
         part._end = min((n for n in (self._end, given[1]) if n is not None), default=None)
         return part
 
+    def under(self, quality: Quality | None) -> Releases:
+        """Return the same releases under rules: tables show what is good enough. Releases themselves stay whole."""
+        if quality is not None and quality.week:
+            slots_of_week(self.options.slots)
+        part = self.between(None, None)
+        part.quality = quality
+        return part
+
+    def shown(self) -> Iterator[tuple[Release, Release | None]]:
+        """Each release, and the mean of the week that ends with it if rules ask for one and all of it is there."""
+        extent = self.extent
+        if self.quality is None or not self.quality.week or extent is None:
+            yield from ((release, None) for release in self)
+            return
+        count, part = slots_of_week(self.options.slots), copy(self)
+        part._owns_store, part._first = False, extent[1] - count + 1
+        yield from (pair for pair in with_weeks(part, count) if pair[0].slot >= extent[1])
+
     def every(self, step: int) -> Iterator[Release]:
-        """The releases of slots whose number is a multiple of a step, and the last one: what `find_step` thins."""
-        found = self.extent
-        if step == 1 or found is None:
+        """Yield the releases of slots whose number is a multiple of a step, and the last one: see `find_step`."""
+        extent = self.extent
+        if step == 1 or extent is None:
             yield from self
             return
-        for slot in [*range(-(-found[1] // step) * step, found[2], step), found[2]]:
+        for slot in [*range(-(-extent[1] // step) * step, extent[2], step), extent[2]]:
             yield from self.between(slot, slot + 1)
 
     @property
     def newest(self) -> Release:
         """The release of the last slot."""
-        found = self.extent
-        if found is None:
+        extent = self.extent
+        if extent is None:
             raise OptionError(NONE)
-        return self.at(found[2])
+        return self.at(extent[2])
 
     def follow(self, *, every: float = 1.0, stop: Event | None = None) -> Iterator[Release]:
-        """The releases that are there, and then each new one as another process writes it.
+        """Yield the releases that are there, and then each new one as another process writes it.
 
         Looks every so many seconds, until `stop` is set, the end of a slice is reached, or for ever. A store that was
         opened by its address is opened anew for each look, so that one that was put in its place is seen.
@@ -220,19 +240,22 @@ class Releases:
 
         `groups` are values to count together, by the name of each group, or the name of a part of a product. Then a
         row is about a group, with the interval of the sum. Ends of intervals of several rows must not be added.
-        The certificate of a slot is in its release.
+        The certificate of a slot is in its release. Under rules (`under`), a column `note` says what is not shown.
 
         >>> import dpi
         >>> stream = dpi.Stream(domain=dpi.Categories(["a", "b", "c"]), epsilon=1, slot="1h", start="2026-01-01",
         ...                     store=(store := dpi.MemoryStore()))
         >>> for _ in range(2): _ = stream.release(["ada"], ["a"])
         >>> dpi.open(store).table().shape, dpi.open(store).table({"a or b": ["a", "b"]})["value"].to_list()
-        ((8, 23), ['a or b', 'a or b'])
+        ((8, 29), ['a or b', 'a or b'])
         """
-        return tidy(self, self.options.slots, groups).drop("certificate")
+        table = tidy(self.shown(), self.options.slots, groups, self.quality).drop("certificate")
+        if self.quality is not None and table.height and not table["share"].count():
+            raise OptionError("`points` leaves no share to show: every interval is wider. Give a larger number.")
+        return table
 
     def to_polars(self) -> pl.DataFrame:
-        """A polars frame with a row for each release."""
+        """Return a polars frame with a row for each release."""
         return to_frame(self)
 
     def to_arrow(self) -> pa.Table:
@@ -248,12 +271,12 @@ class Releases:
         return self.to_polars().to_pandas()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """What Arrow libraries ask for: `pyarrow.table(releases)`, `polars.DataFrame(releases)` …"""
+        """Return what Arrow libraries ask for: `pyarrow.table(releases)`, `polars.DataFrame(releases)` …"""
         return self.to_polars().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        found = self.extent
-        span = "none yet" if found is None else f"{found[0]} of the slots {found[1]} … {found[2]}"
+        extent = self.extent
+        span = "none yet" if extent is None else f"{extent[0]} of the slots {extent[1]} … {extent[2]}"
         return f"Releases({self.name!r}: {span})"
 
 
@@ -261,7 +284,7 @@ NONE = "no slot of this stream, or of this part of it, has been released yet."
 
 
 def find_step(first: int, last: int, most: int) -> int:
-    """The smallest power of two of which a span of slots has at most so many multiples.
+    """Return the smallest power of two of which a span of slots has at most so many multiples.
 
     >>> find_step(0, 239, 240), find_step(0, 240, 240), find_step(0, 99_999, 240)
     (1, 2, 512)
@@ -272,18 +295,22 @@ def find_step(first: int, last: int, most: int) -> int:
     return step
 
 
-def stream_named(store: Store, name: str | None) -> str:
-    """The stream that is meant: the only one, or the one that is named. Names are public.
+def streams_asked(store: Store) -> list[str]:
+    """Return the streams that have shares to ask for: no discovery of values, and no count of another's users."""
+    return [name for name, text in store.streams().items() if DeclaredOptions.from_text(text).asked]
 
-    A discovery of values has no PDF to ask for: beside it the other stream is meant, if there is one alone.
+
+def stream_named(store: Store, name: str | None) -> str:
+    """Return the stream that is meant: the only one, or the one that is named. Names are public.
+
+    Of those that have shares to ask for, if there is one alone.
     """
-    streams = store.streams()
-    names = list(streams)
+    names = list(store.streams())
     if not names:
         raise OptionError("the store holds no stream yet.")
-    asked = [each for each, text in streams.items() if not DeclaredOptions.from_text(text).discovers] or names
-    if name is None and len(asked) == 1:
-        return asked[0]
+    meant = streams_asked(store) or names
+    if name is None and len(meant) == 1:
+        return meant[0]
     if name not in names:
         said = "" if name is None else f" Got {name!r}."
         raise OptionError(f"`stream` must be one of: {', '.join(map(repr, names))}.{said}")

@@ -9,7 +9,7 @@ import pytest
 import dpi
 from dpi.agents.server import make_server
 from dpi.agents.tools import Tools
-from dpi.store.bank import stored_accounts
+from dpi.store.ledger_session import stored_accounts
 from dpi.verification import verify
 from equal_releases import force_equal_releases
 from strategies import few

@@ -1,4 +1,4 @@
-"""The tutorial of docs/apps.md, on small made-up files in the publishers' format, and on the real ones if at hand."""
+"""What two examples do with real attacks, on a small made-up file in the publisher's format, and the real one."""
 
 import os
 import re
@@ -14,22 +14,7 @@ pytestmark = pytest.mark.skipif(  # it takes seconds to import, and whoever coll
     find_spec("sklearn") is None, reason="the tutorial needs scikit-learn (the extra apps)"
 )
 
-DOCS = Path(__file__).parents[2] / "docs"
-
-
-def made_flights():
-    """Ten aircraft that fly every other day."""
-    rng = np.random.default_rng(1)
-    rows = 2000
-    days = [datetime(2013, 1, 1) + timedelta(days=int(d)) for d in rng.integers(0, 364, rows)]
-    return pl.DataFrame(
-        {
-            "year": [d.year for d in days], "month": [d.month for d in days], "day": [d.day for d in days],
-            "sched_dep_time": rng.integers(6, 22, rows) * 100, "dep_delay": 0, "arr_delay": 0, "carrier": "UA",
-            "tailnum": [f"N{n}" for n in rng.integers(0, 10, rows)], "origin": "EWR", "dest": "IAH", "air_time": 200,
-            "distance": rng.choice([200, 700, 2400], rows),
-        }
-    )  # fmt: skip
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def made_attacks():
@@ -48,40 +33,30 @@ def made_attacks():
     )  # fmt: skip
 
 
-def real_flights():
-    """The stored stream, written as its publisher does."""
-    table = pl.read_parquet(Path(os.environ["DPI_TEST_DATA"]) / "trips_nycflights13.parquet")
-    moment = pl.col("timestamp").dt
-    parts = {"year": moment.year(), "month": moment.month(), "day": moment.day()}
-    clock = moment.hour().cast(pl.Int32) * 100 + moment.minute()
-    return table.with_columns(**parts, sched_dep_time=clock, tailnum="user", dest="value")
-
-
 def real_attacks():
-    """Idem."""
+    """The stored stream, written as its publisher does."""
     table = pl.read_parquet(Path(os.environ["DPI_TEST_DATA"]) / "network_aws_honeypot.parquet")
     return table.rename({"timestamp": "datetime", "user": "srcstr", "value": "dpt"}).with_columns(
         pl.col("datetime").dt.strftime("%Y-%m-%d %H:%M:%S")
     )
 
 
-def tutorial(folder, monkeypatch, capsys, flights, attacks):
-    """What each of the three examples prints."""
+def tutorial(folder, monkeypatch, capsys, attacks):
+    """What each of the examples prints."""
     monkeypatch.chdir(folder)
-    flights.write_csv("flights.csv", null_value="NA")
     attacks.write_csv("marx-geo.csv")
     names: dict[str, object] = {}
     printed = []
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / "apps.md").read_text(), flags=re.DOTALL):
+    for name in ("honeypot_alerts", "recommender"):
+        (block,) = re.findall(r"```python\n(.*?)```", (EXAMPLES / name / "README.md").read_text(), flags=re.DOTALL)
         exec(block, names)  # noqa: S102 - our own documentation
         printed.append(capsys.readouterr().out)
     return printed
 
 
 def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
-    """All examples run as written; the day of the flood has an alert; every host has five recommendations."""
-    statistics, alerts, recommended = tutorial(tmp_path, monkeypatch, capsys, made_flights(), made_attacks())
-    assert "quantile 0.5" in statistics
+    """Both run as written; the day of the flood has an alert; every host has five recommendations."""
+    alerts, recommended = tutorial(tmp_path, monkeypatch, capsys, made_attacks())
     assert "2013-07-02 5060" in alerts
     assert len(recommended.splitlines()) == 4
 
@@ -91,7 +66,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
 )
 def test_the_tutorial_runs_on_real_data(tmp_path, monkeypatch, capsys):
     """On the real files, with `-s` to see what they print."""
-    printed = tutorial(tmp_path, monkeypatch, capsys, real_flights(), real_attacks())
+    printed = tutorial(tmp_path, monkeypatch, capsys, real_attacks())
     assert all(printed)
     with capsys.disabled():
         print("", *printed, sep="\n")

@@ -65,6 +65,38 @@ def test_the_first_slots_have_no_alerts():
     assert found[14] != []
 
 
+def rhythm(slots, burst, season):
+    """Releases whose value "a" goes from .3 to .5 and back every 24 slots, with a burst; of a stream with a season."""
+    rng = np.random.default_rng(4)
+    found = []
+    for slot in range(slots):
+        day = 0.1 * np.sin(2 * np.pi * slot / 24)
+        pdf = np.array([0.4 + day, 0.3 - day, 0.2, 0.07, 0.03]) + rng.normal(0, 0.001, 5)
+        if slot == burst:
+            pdf = np.array([0.25, 0.2, 0.1, 0.05, 0.4])
+        parts = {"pdf": pdf / pdf.sum(), "variance": np.full(5, 4e-6)}
+        found.append(made_releases.release(DOMAIN, slot, rng, certificate={"parameters": {"season": season}}, **parts))
+    return found
+
+
+def test_a_declared_rhythm_is_no_alert(detector):
+    """Of three weeks of days that are alike but for one slot, that slot has alerts and few others; undeclared, many."""
+    found, kept = ([alert for _, alerts in Watch(detector).over(rhythm(21 * 24, 400, season)) for alert in alerts]
+                   for season in (24, None))  # fmt: skip
+    assert "e" in {alert.value for alert in found if alert.slot == 400}
+    assert [alert for alert in found if not 400 <= alert.slot <= 407] == []  # as long as the window has the burst
+    assert len(kept) > 100
+    (burst,) = (alert for alert in found if alert.slot == 400 and alert.value == "a")
+    assert burst.before == pytest.approx(0.4 + 0.1 * np.sin(2 * np.pi * 400 / 24), abs=0.02)
+
+
+def test_a_season_is_learnt_from_its_first_slots():
+    """Nothing is said before each phase was seen, and two windows after that."""
+    found = [alerts for _, alerts in Watch(window=2, share=1, level=0).over(rhythm(24 + 6, None, 24))]
+    assert found[: 24 + 4] == [[]] * (24 + 4)
+    assert found[24 + 4] != []
+
+
 def test_another_domain_starts_anew():
     """After a change of the domain, what was learnt about other bins is not used."""
     watch = Watch()

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from clocked import go_on
 from dpi.budget import Accounts, Bill, Epsilon, Zeta, fade, spend_first
-from dpi.budget.account_table import STANDING, AccountTable, merged, to_records
+from dpi.budget.account_records import STANDING, merged, to_records
+from dpi.budget.account_table import AccountTable
 from dpi.budget.epsilon import UNITS
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.exact.integers import GRAINS
@@ -107,7 +108,7 @@ def test_an_account_asked_for_too_much_refuses_the_whole_bill():
     ledger = Accounts(Epsilon.at_most(1), key=KEY)
     pay(ledger, {1}, Epsilon.at_most("0.75"), 0)
     bill = ledger.bill(pl.Series([1, 2]), Epsilon.at_most("0.5"), 1)
-    forged = Bill(np.array([GRAINS, GRAINS]), bill.epsilon, bill.slot, bill.stream, bill.place, bill.version)
+    forged = Bill(np.array([GRAINS, GRAINS]), bill.epsilon, bill.slot, bill.stream, bill.positions, bill.version)
     with pytest.raises(BudgetExceeded) as error:
         ledger.debit(forged)
     assert (error.value.requested, error.value.remaining) == (Fraction(1, 2), Fraction(1, 4))
@@ -177,15 +178,15 @@ def test_accounts_behave_like_a_dictionary(batches):
     """Names that share their high half, come in any order and in many batches are kept apart."""
     accounts, plain = AccountTable(), {}
     for epoch, batch in enumerate(batches):
-        place = accounts.find(np.array(batch, dtype=np.uint64).reshape(-1, 2))
-        written = {tuple(map(int, name)): (i + 10 * epoch, i, epoch) for i, name in enumerate(place.names)}
-        accounts.put(place, np.array(list(written.values()), dtype=STANDING))
+        positions = accounts.find(np.array(batch, dtype=np.uint64).reshape(-1, 2))
+        written = {tuple(map(int, name)): (i + 10 * epoch, i, epoch) for i, name in enumerate(positions.names)}
+        accounts.put(positions, np.array(list(written.values()), dtype=STANDING))
         plain |= written
     everybody = np.array([(a, b) for a in range(6) for b in range(6)], dtype=np.uint64)
     for book in (accounts, AccountTable.from_bytes(accounts.to_bytes())):
-        place = book.find(everybody)
-        expected = [plain.get(tuple(map(int, name)), (0, 0, 0)) for name in place.names]
-        assert book.get(place).tolist() == expected
+        positions = book.find(everybody)
+        expected = [plain.get(tuple(map(int, name)), (0, 0, 0)) for name in positions.names]
+        assert book.get(positions).tolist() == expected
         assert len(book) == len(plain)
 
 
@@ -194,12 +195,12 @@ def test_many_accounts_merge_and_stay_small():
     accounts, rng = AccountTable(), np.random.default_rng(0)
     everyone = rng.integers(0, 2**64, (300_000, 2), dtype=np.uint64)
     for start in range(0, 300_000, 30_000):
-        place = accounts.find(everyone[start : start + 30_000])
+        positions = accounts.find(everyone[start : start + 30_000])
         standing = np.zeros(30_000, dtype=STANDING)
-        standing["spent"] = start + place.order
-        accounts.put(place, standing)
-    place = accounts.find(everyone)
-    assert (accounts.get(place)["spent"] == place.order).all()
+        standing["spent"] = start + positions.order
+        accounts.put(positions, standing)
+    positions = accounts.find(everyone)
+    assert (accounts.get(positions)["spent"] == positions.order).all()
     assert accounts.nbytes == 36 * 300_000
 
 
@@ -230,7 +231,7 @@ def test_a_bill_is_for_its_own_accounts_and_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
         bill.weights[:] = -GRAINS
     with pytest.raises(OptionError, match="weights"):
-        one.debit(Bill(-bill.weights, bill.epsilon, bill.slot, bill.stream, bill.place, bill.version))
+        one.debit(Bill(-bill.weights, bill.epsilon, bill.slot, bill.stream, bill.positions, bill.version))
     with pytest.raises(TypeError):
         one.bill(pl.Series(["a"]), Epsilon.at_most("0.5"), float("nan"))
     with pytest.raises(OptionError, match="missing"):
@@ -251,7 +252,7 @@ def test_a_log_of_changes_amounts_to_the_last_of_each_name():
             log = merged(log + to_records(run, standing))
             expected |= {tuple(name): (number, row, 0) for row, name in enumerate(run.tolist())}
         table = AccountTable.from_bytes(log)
-        place = table.find(np.array([*expected], dtype=np.uint64))
-        found = dict(zip(map(tuple, place.names.tolist()), table.get(place).tolist(), strict=True))
+        positions = table.find(np.array([*expected], dtype=np.uint64))
+        found = dict(zip(map(tuple, positions.names.tolist()), table.get(positions).tolist(), strict=True))
         assert found == expected
         assert len(table) == len(expected)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from clocked import KEY, TOP, Clocked, by_clock, divide, divisions, go_on, histories, separate, shares_of, users
 from dpi.budget import Accounts, Bill, Epsilon, clocked
 from dpi.budget.account_table import AccountTable
-from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.charge import LostSlots
+from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.classes import level
 from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.errors import BudgetExceeded, OptionError
@@ -143,7 +143,7 @@ def test_a_bill_that_asks_too_much_is_refused():
         ledger.pay({1})
     epsilon = ledger.allocation.draw_classes(7, by_clock(7, first=Fraction(1), later=Fraction(1)))
     bill = ledger.accounts.bill(pl.Series([1]), epsilon, 7, groups=ledger.allocation.groups)
-    parts = (bill.place, bill.version, bill.groups, np.zeros(1, dtype=np.int64), bill.own)
+    parts = (bill.positions, bill.version, bill.groups, np.zeros(1, dtype=np.int64), bill.payments_positions)
     with pytest.raises(BudgetExceeded):
         ledger.accounts.debit(Bill(np.array([GRAINS]), bill.epsilon, bill.slot, bill.stream, *parts))
 

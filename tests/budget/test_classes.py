@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from clocked import TOP, Clocked, by_clock, divisions, histories, separate, shares_of, steps
 from dpi.budget import Epsilon
-from dpi.budget.adaptive_allocation import ClassAllocation, read_snapshot, with_bounds
 from dpi.budget.billing import SHARE_STEPS
+from dpi.budget.class_allocation import ClassAllocation, read_snapshot, with_bounds
 from dpi.budget.classes import HIGHEST, Bounds, ClassBudget, level, most_taken, next_due, steps_of
 from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.budget.policy import clocked

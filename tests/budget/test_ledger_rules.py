@@ -173,7 +173,7 @@ def test_a_period_of_one_slot_refills_in_every_slot():
 def forged(ledger, epsilon, slot, weights, users):
     """A bill whose weights were changed."""
     bill = ledger.bill(users, epsilon, slot)
-    return Bill(np.array(weights), bill.epsilon, bill.slot, bill.stream, bill.place, bill.version)
+    return Bill(np.array(weights), bill.epsilon, bill.slot, bill.stream, bill.positions, bill.version)
 
 
 @pytest.mark.parametrize("weights", [[-1, 5], [5, -1], [GRAINS + 1, 0], [0, GRAINS + 1]])

@@ -5,8 +5,8 @@ import random
 import pytest
 
 import dpi
-from dpi.budget.adaptive_allocation import BEGINNING, LONGEST, SHORTEST, Saving
 from dpi.budget.epsilon import Epsilon
+from dpi.budget.saving import BEGINNING, LONGEST, SHORTEST, Saving
 from dpi.errors import OptionError, StateError
 from dpi.noise import UnsafeSeededSource
 from dpi.verification import verify

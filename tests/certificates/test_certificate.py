@@ -11,7 +11,7 @@ from dpi.mechanism.published.linear import dyadic, points
 from dpi.mechanism.published.pool import Multinomial
 from dpi.release import Release, from_frame, to_frame
 from dpi.report import page
-from dpi.stream import driver
+from dpi.stream import slot_closer
 from dpi.verification import verify
 
 DOMAIN = dpi.Categories(["DE", "FR"], other="elsewhere")
@@ -95,8 +95,8 @@ def test_certificates_survive_text_and_tables():
 )
 def test_numbers_that_do_not_fit_are_found(monkeypatch, change, said):
     """A number that says something else than the exact amount, or an unknown format, is a problem."""
-    store, facts = dpi.MemoryStore(), driver.make_entry
-    monkeypatch.setattr(driver, "make_entry", lambda *given: facts(*given) | change)
+    store, facts = dpi.MemoryStore(), slot_closer.make_entry
+    monkeypatch.setattr(slot_closer, "make_entry", lambda *given: facts(*given) | change)
     stream(store=store).release(["ada"], ["DE"])
     (problem,) = verify(store).problems
     assert said in problem
@@ -104,10 +104,10 @@ def test_numbers_that_do_not_fit_are_found(monkeypatch, change, said):
 
 def test_a_chain_without_the_slot_that_its_stream_begins_with_is_found(monkeypatch):
     """Every slot is released from the declared one on: a chain whose first release is a later one lacks some."""
-    store, facts = dpi.MemoryStore(), driver.make_entry
+    store, facts = dpi.MemoryStore(), slot_closer.make_entry
     opened = stream(store=store, slot="1h", start="2026-01-01")
     later = {"slot": opened.next_slot + 1, "first": opened.next_slot + 1}
-    monkeypatch.setattr(driver, "make_entry", lambda *given: facts(*given) | later)
+    monkeypatch.setattr(slot_closer, "make_entry", lambda *given: facts(*given) | later)
     opened.release(["ada"], ["DE"])
     assert "entry 1 does not release the slot that the stream begins with" in verify(store).problems
 

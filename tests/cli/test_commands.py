@@ -89,34 +89,28 @@ def test_the_demo_leaves_other_stores_alone(cli, visits):
 
 def test_plan(cli):
     """The plan's own figures, as a table, as a document and as a picture."""
-    words = ["plan", "--epsilon", "1", "--users", "50000", "--bins", "200", "--seen", "10"]
-    lasting = ["plan", "--epsilon", "1", "--users", "500", "--bins", "20", "--population", "5000"]
-    found, plan = cli.json(*words), dpi.plan(epsilon=1, users=50_000, bins=200, seen=10)
-    assert found["best"]["per_slot"] == plan.best.per_slot == 0.1
-    assert [option["l1"] for option in found["options"]] == [option.l1 for option in plan.options]
-    said = cli(*words, "--plot", "plan.svg")
-    assert "use --per-slot 0.1" in said
-    assert found["rule"] in " ".join(said.split())
-    assert "█" in cli(*lasting)
-    assert "(policy auto) no account is ever empty: a user of every slot pays 0.5 at once" in " ".join(said.split())
-    assert [paid["cost"] for paid in found["payments"]] == [paid.cost for paid in plan.payments]
+    words = ["plan", "--users", "20000", "--bins", "50", "--epsilon", "1"]
+    found, plan = cli.json(*words), dpi.plan(epsilon=1, users=20_000, bins=50)
+    assert {row["name"]: tuple(row["after"]) for row in found["errors"]} == {r.name: r.after for r in plan.errors}
+    assert found["ages"] == [30, 365, 1825]
+    said = cli(*words, "--slot", "1d", "--plot", "plan.svg")
+    for text in ("after 365 days", *(cell for row in plan.rows() for cell in row), plan.doubt):
+        assert " ".join(text.split()) in " ".join(said.split())
     assert Path("plan.svg").read_text().startswith("<?xml")
     cli(*words, "--plot", "plan.txt", code=2)
 
 
-def test_plan_says_when_accounts_are_empty(cli):
-    """With users that stay, accounts last for slots · population / users, and the advice lasts as long as asked."""
-    words = ["plan", "--epsilon", "1", "--users", "2000", "--bins", "50", "--population", "20000"]
-    for option in cli.json(*words)["options"]:
-        assert option["dry_after"] == option["slots"] * 10
-    best = cli.json(*words, "--lasting", "720")["best"]
-    assert best["dry_after"] == 720
-    assert "after 30 days" in cli(*words, "--lasting", "720", "--slot", "1h")
-    assert cli.json(*words)["best"] is None
-    assert "* No price is recommended: the same users stay" in cli(*words)
-    cli(*words, "--seen", "3", code=2)
-    cli("plan", "--epsilon", "1", "--users", "9", "--bins", "2", "--lasting", "3", code=2)
-    cli("plan", "--epsilon", "1", "--users", "0", "--bins", "2", code=2)
+def test_plan_finds_an_epsilon(cli):
+    """In place of ε, an error is said; bad input gets one sentence."""
+    words = ["plan", "--users", "20000", "--bins", "50"]
+    found = cli.json(*words, "--want", "active=20")
+    assert found["epsilon"] == dpi.plan(want="active=20", users=20_000, bins=50).epsilon
+    assert f"ε = {found['epsilon']:g} is enough for active=20" in cli(*words, "--want", "active=20")
+    for bad in (["--want", "active=0.1"], ["--epsilon", "0"], [], ["--epsilon", "1", "--want", "active=20"]):
+        assert cli(*words, *bad, code=2).count("dpi: error:") == 1
+    assert "`--users` must be a whole number above 0." in cli(
+        "plan", "--epsilon", "1", "--users", "0", "--bins", "9", code=2
+    )
 
 
 def test_domain_files(cli):
@@ -188,6 +182,6 @@ def test_keys(cli):
 
 def test_documents_are_one(cli):
     """`--json` prints one document on standard output and nothing else."""
-    cli("plan", "--epsilon", "1", "--users", "10", "--bins", "2", "--json")
-    assert json.loads(cli.stdout)["users"] == 10
+    cli("plan", "--epsilon", "1", "--users", "1000", "--bins", "20", "--json")
+    assert json.loads(cli.stdout)["users"] == 1000
     assert cli.stderr == ""

@@ -64,5 +64,5 @@ def test_weeks_and_months_are_slots(cli, visits):
     said = cli("run", *words, "--slot", "1w", *week, "--store", "f.db", code=2)
     assert "`origin`" in said
     cli("run", *words, "--slot", "1w", "--config", "origin=2025-12-29", *week, "--store", "f.db")
-    plan = ("plan", "--epsilon", "1", "--users", "9", "--bins", "2", "--population", "90")
-    assert "after 70 days" in cli(*plan, "--slot", "week")
+    plan = ("plan", "--epsilon", "1", "--users", "900", "--bins", "20")
+    assert "after 210 days" in cli(*plan, "--slot", "week")

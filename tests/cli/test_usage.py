@@ -99,7 +99,7 @@ def test_what_is_required_is_said_in_plain_words(cli, visits):
     assert "`--domain` is required: a file of public values." in said
     assert "Older releases can no longer be checked against their" in cli("ledger", "compact", "--help")
     assert "`retention` must be 1, 7 or 30. Got 2." in cli("query", "s.db", "retention", "2", code=2)
-    assert "`stickiness` must be 7 or 30. Got 1." in cli("query", "s.db", "stickiness", "1", code=2)
+    assert "`stickiness` must be 7, 28 or 30. Got 1." in cli("query", "s.db", "stickiness", "1", code=2)
 
 
 def test_a_large_epsilon_is_told_in_one_line(cli, visits):
@@ -112,21 +112,17 @@ def test_a_large_epsilon_is_told_in_one_line(cli, visits):
 
 
 def test_a_plan_without_hope_says_so(cli):
-    """Where one slot's noise is larger than any share, nothing is advised."""
-    said = cli("plan", "--epsilon", "1", "--users", "3", "--bins", "200", "--seen", "100")
-    assert "the noise of one slot is larger than any share" in said
-    assert "--per-slot" not in said
-    same = cli("plan", "--epsilon", "1", "--users", "50000", "--bins", "200", "--seen", "10")
-    assert "The error is the same at every price" in same
-    assert "█" not in same
+    """Where noise is as large as most shares, nothing is planned; where no ε is enough, none is told."""
+    said = cli("plan", "--epsilon", "1", "--users", "3", "--bins", "200", code=2)
+    assert "`--users` times ε must be at least 100: the noise of fewer is as large as most shares. Got 3." in said
+    said = cli("plan", "--want", "active=1", "--users", "50", "--bins", "200", code=2)
+    assert "`--want`: no ε up to 10 brings the error of active users to 1 %" in said
 
 
 def test_errors_name_options_as_they_are_written_here(cli, visits):
     """What the package calls by a name of Python, the command line calls by its option."""
-    words = ["plan", "--epsilon", "1", "--users", "9", "--bins", "2"]
-    assert "`--population` must be at least `--users`, and needs no `--seen`" in cli(
-        *words, "--population", "3", code=2
-    )
+    said = cli("plan", "--users", "900", "--bins", "20", code=2)
+    assert "state `--epsilon`, or the error that you want with `--want`" in said
     run = ["run", *visits, *PERIOD, "--store", "s.db"]
     assert "`--epsilon` must be a finite number. Got 'much'" in cli(*run, "--epsilon", "much", code=2)
     assert "give `--per-slot` or `slots`, not both" in cli(*run, "--config", "slots=3", code=2)

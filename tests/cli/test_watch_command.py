@@ -60,7 +60,7 @@ def test_a_quiet_period_has_exit_code_0(cli, store):
     later = cli.json("query", "--alerts", store, "--from", "2026-01-02T04:00", "--config", "share=0.001")
     assert later["alerts"] == []
     assert "No alert in 16 slots." in cli("query", "--alerts", store, "--config", "share=0.0001")
-    assert "the first 60 are learnt from" in cli("query", "--alerts", store, "--config", "window=30")
+    assert "the first 60 are only learned from" in cli("query", "--alerts", store, "--config", "window=30")
 
 
 def test_the_isolation_forest_sees_it_too(cli, store):

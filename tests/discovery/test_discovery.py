@@ -11,13 +11,13 @@ import pytest
 
 import dpi
 from dpi.budget.epsilon import UNITS, Epsilon
-from dpi.discovery.driver import SeenTexts, TextEngine
+from dpi.discovery.text_slot_closer import SeenTexts, TextEngine
 from dpi.errors import OptionError, SchemaError, StateError
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import TextHistogram
-from dpi.mechanism.sparse import FoundTexts, SparseHistogram, unpacked
+from dpi.mechanism.text_histogram import FoundTexts, SparseHistogram, unpacked
 from dpi.noise import UnsafeSeededSource
-from dpi.store.bank import stored_accounts
+from dpi.store.ledger_session import stored_accounts
 from dpi.testing.laws import Shown
 from dpi.verification import verify
 from dpi_audit import neighbours

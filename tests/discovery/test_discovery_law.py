@@ -11,7 +11,7 @@ import dpi
 from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import TextHistogram
-from dpi.mechanism.sparse import SparseHistogram, unpacked
+from dpi.mechanism.text_histogram import SparseHistogram, unpacked
 from dpi.noise import UnsafeSeededSource
 from statistics_ import assert_law
 

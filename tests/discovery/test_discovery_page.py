@@ -1,4 +1,4 @@
-"""docs/discovery.md: its numbers of users are those of the mechanism."""
+"""docs/howto-events.md: its numbers of users are those of the mechanism."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import dpi
 from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS
-from dpi.mechanism.sparse import SparseHistogram
+from dpi.mechanism.text_histogram import SparseHistogram
 
-PAGE = (Path(__file__).parents[2] / "docs" / "discovery.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "howto-events.md").read_text("utf-8")
 
 
 def test_the_table_of_users_is_that_of_the_mechanism():

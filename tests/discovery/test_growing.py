@@ -16,10 +16,10 @@ from dpi.domain import Discovered
 from dpi.domain.file import describe, from_description
 from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS
-from dpi.mechanism import base, sparse
-from dpi.mechanism.discovering import FAILURE, LONG, Discovering
+from dpi.mechanism import base, text_histogram
+from dpi.mechanism.value_discovery import FAILURE, LONG, Discovering
 from dpi.noise import UnsafeSeededSource
-from dpi.stream.driver import Driver
+from dpi.stream.slot_closer import SlotCloser
 from dpi.stream.texts import MOST_TEXTS, SeenTexts
 from dpi.verification import verify
 
@@ -47,7 +47,10 @@ def noised(slots, **options):
         seen.append((dict(zip(histogram.texts, histogram.grains.tolist(), strict=True)), Fraction(epsilon.scale)))
         return {}
 
-    with mock.patch.object(base, "add_laplace", laplace), mock.patch.object(sparse.SparseHistogram, "_passed", texts):
+    with (
+        mock.patch.object(base, "add_laplace", laplace),
+        mock.patch.object(text_histogram.SparseHistogram, "_passed", texts),
+    ):
         stream = opened(**options)
         for rows in slots:
             stream.release([user for user, _ in rows], [value for _, value in rows])
@@ -146,7 +149,7 @@ def test_a_flood_of_texts_takes_little_memory():
     size = 200_000
     rows = Rows.of(["me"] * size, batch.encode([f"x{n}" for n in range(size)]), KEY)
     tracemalloc.start()
-    moved = batch.moved(batch.kept(rows, KEY), seen)
+    moved = batch.renumber(batch.kept(rows, KEY), seen)
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert len(moved) == MOST_TEXTS
@@ -206,7 +209,7 @@ def test_interrupted_before_a_value_was_listed(monkeypatch):
     store, budget = dpi.MemoryStore(secret=KEY), dpi.Ledger(per_slot="0.9", policy=dpi.spend_first)
     stream = opened(store=store, budget=budget)
     with monkeypatch.context() as patched:
-        patched.setattr(Driver, "_refine", lambda *_: None)
+        patched.setattr(SlotCloser, "_refine", lambda *_: None)
         stream.release(range(300), ["abc"] * 300)
     assert stream.domain.values == []
     assert opened(store=store, budget=budget).domain.values == ["abc"]
@@ -223,7 +226,7 @@ def test_a_domain_that_grows_is_written_and_read():
     "options",
     [
         {"compression": dpi.histogram.truncate(2, KEY)},
-        {"accumulate": dpi.stream.accumulation.PrefixTree(per_slot="0.1")},
+        {"accumulate": dpi.stream.prefix_tree.PrefixTree(per_slot="0.1")},
         {"engine": object()},
     ],
 )

@@ -56,8 +56,8 @@ VIEWED = {
     "hashed": dpi.Hashed(1000, key=SECRET),
     "product": dpi.Product(**{HOSTILE: CATEGORIES, "n": dpi.Bins([1])}),
     "answer": Answer(0.25, 0.01),
-    "plan": dpi.plan(epsilon=1, users=50_000, bins=200, seen=10),
-    "lasting plan": dpi.plan(epsilon=1, users=100, bins=9, population=1000, lasting=24),
+    "plan": dpi.plan(epsilon=1, users=50_000, bins=200),
+    "plan outside of its table": dpi.plan(epsilon=1, users=500_000, bins=2),
     "release": releases(CATEGORIES, 1, guarantee=HOSTILE)[0],
     "distribution": releases(dpi.Product(a=CATEGORIES, n=dpi.Bins([1])), 1)[0].marginal("a"),
     "stream": stream(),
@@ -105,15 +105,14 @@ def test_an_answer_shows_its_interval():
     assert all(number in text for number in ("0.25", "0.01", "0.2304 … 0.2696"))
 
 
-@pytest.mark.parametrize("name", ["plan", "lasting plan"])
-def test_a_plan_shows_every_option_and_marks_the_best(name):
-    """One row for each option, the best one bold, with the numbers of the text."""
+@pytest.mark.parametrize("name", ["plan", "plan outside of its table"])
+def test_a_plan_shows_every_error_and_how_wrong_it_can_be(name):
+    """One row for each error, with the numbers of the text, and every note."""
     plan = VIEWED[name]
     html = plan._repr_html_()
-    assert html.count("<tr>") == len(plan.options) + 2
-    assert f"<b>{plan.best.per_slot:.4g}</b>" in html
-    assert html.count("<b>") == 7, "the title and the six cells of one row"
-    assert str(plan).split("\n")[0] in Seen(html).text
+    assert html.count("<tr>") == len(plan.errors) + 2
+    for text in (*(cell for row in plan.rows() for cell in row), *plan.notes, plan.doubt):
+        assert text in Seen(html).text
 
 
 def test_a_stream_shows_options_guarantee_spent_and_the_next_slot():

@@ -8,7 +8,7 @@ from dpi.domain.partition import Blocks, Marginal
 from dpi.errors import OptionError
 from dpi.exact.integers import capped_sums
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.rotation import Layout, automatic_partitions
+from dpi.mechanism.view_layout import Layout, automatic_partitions
 
 THREE = Product(a=Categories([*"xyz"], other=None), b=Bins([0, 1]), c=Categories([*"pq"], other=None))
 

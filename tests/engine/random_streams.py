@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import dpi
-from dpi.budget.account_table import merged
+from dpi.budget.account_records import merged
 from dpi.noise import UnsafeSeededSource
 from dpi.store import Store
 from dpi.store.sql import SQLStore

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import dpi
-from dpi.budget.account_table import Buckets, merged
+from dpi.budget.account_records import Buckets, merged
 from dpi.engine.tasks import Closing, close_rows, presum
 from dpi.errors import OptionError, StateError
 from dpi.events.identity import by_name, digests

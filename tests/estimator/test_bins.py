@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpi.estimator import Measurement, initial_state, step, trained
+from dpi.estimator import Measurement, initial_state, step
+from dpi_research.learn.beginning import histograms
 
 BINS, PRICE = 30, 0.02
 
@@ -17,7 +18,7 @@ def play(levels, season=0, seed=1):
         sums[0] = PRICE * rng.poisson(level) + rng.laplace(size=BINS)
         phase = slot % season if season else 0
         seen = Measurement(sums, due, price, phase, np.float32(season > 0), np.float32(0), np.zeros(4, np.float32))
-        state, said = step(trained(), state, seen)
+        state, said = step(histograms(), state, seen)
         rows.append(said.shares)
     return np.array(rows)
 

@@ -21,7 +21,7 @@ from dpi.estimator import (
     step,
     trained,
 )
-from dpi_research.learn.beginning import first_weights, save_weights
+from dpi_research.learn.beginning import first_weights, histograms, save_weights
 from dpi_research.learn.worlds import VERSION
 from strategies import few
 
@@ -116,7 +116,7 @@ def test_chunks_change_nothing(monkeypatch):
 
 def test_high_signal_is_hardly_smoothed():
     """Where every bin is known to a thousandth, shares are right to a few percent within three slots."""
-    rng, weights, state = np.random.default_rng(4), trained(), initial_state(10)
+    rng, weights, state = np.random.default_rng(4), histograms(), initial_state(10)
     for _ in range(3):
         users = rng.gamma(2, 1e5, (4, 10))
         state, said = step(weights, state, measure(rng, users, [1.0, 1.0, 1.0, 1.0]))
@@ -127,7 +127,7 @@ def test_high_signal_is_hardly_smoothed():
 
 def test_users_times_ten_with_a_tenth_of_epsilon_change_the_shares_only_by_what_is_not_known():
     """The same sums at a tenth of the price: shares differ by less than half of their own interval, numbers by ten."""
-    rng, weights = np.random.default_rng(8), trained()
+    rng, weights = np.random.default_rng(8), histograms()
     one, other = initial_state(30), initial_state(30)
     users = rng.gamma(0.5, 400, (4, 30))
     for _ in range(15):

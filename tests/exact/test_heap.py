@@ -11,7 +11,7 @@ import resource, sys
 import numpy as np
 from dpi.exact import heap
 if "keep" in sys.argv:
-    heap.keep()
+    heap.keep_freed_memory()
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -16,7 +16,9 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.rotation import Layout, Views, paule_mandel
+from dpi.mechanism.refinement import paule_mandel
+from dpi.mechanism.rotation import Views
+from dpi.mechanism.view_layout import Layout
 from dpi.noise import UnsafeSeededSource, add_laplace
 from dpi.noise.laplace import SATURATION
 from dpi.release.interval import interval

@@ -18,7 +18,7 @@ from dpi.histogram.compression import COMPRESSIONS
 from dpi.mechanism.base import MECHANISMS
 from dpi.mechanism.published.linear import QUERIES, Matrix, dyadic, points
 from dpi.mechanism.published.pool import POOLS
-from dpi.mechanism.sparse import SparseHistogram
+from dpi.mechanism.text_histogram import SparseHistogram
 from dpi.options import Family, Option, exact_text, kind_of
 
 KEY = bytes(range(32))

@@ -202,6 +202,21 @@ def classed(p, share=any_step, price_of=alone, class_epsilon=billing.class_epsil
     p.claim("L does not grow", z3.And(after >= 0, after <= largest.z))
 
 
+def priced(p, share=any_step, most_left=billing.most_left):
+    """An account of a class whose group has a price of its own, which may be below the share: it pays the less."""
+    largest, left = p.integer("most left in the class", 1, LARGEST), p.integer("left", 0, LARGEST)
+    p.assume(left.z <= largest.z)
+    fraction = share(p)
+    price, cost = p.integer("price", 1, LARGEST), p.unknown()
+    limit = billing.part(left, fraction)
+    short = z3.And(cost >= 0, cost <= limit.z, (limit.z - cost) * GRAINS < price.z)  # by the claims of `classed`
+    p.assume(z3.If(limit.z < price.z, short, cost == price.z))
+    p.claim("debit ≤ floor(f · left)", cost <= limit.z)
+    after = plain(most_left(largest, fraction, price))
+    p.claim("left after ≤ L of the next class", left.z - cost <= after)
+    p.claim("L does not grow", z3.And(after >= 0, after <= largest.z))
+
+
 def spending(p, share=any_step, most_spent=billing.most_spent):
     """An account that had spent at most S pays at most a share of what is left: it has spent at most S of the next.
 
@@ -221,7 +236,9 @@ def spending(p, share=any_step, most_spent=billing.most_spent):
 
 @pytest.mark.parametrize("share", [lambda p: Fraction(1), any_step], ids=["all", "a share"])
 @pytest.mark.parametrize(
-    "statement", [classed, partial(classed, price_of=shared), spending], ids=["left", "left in a group", "spent"]
+    "statement",
+    [classed, partial(classed, price_of=shared), priced, spending],
+    ids=["left", "left in a group", "left at a price", "spent"],
 )
 def test_what_is_said_of_a_class_bounds_its_accounts(statement, share):
     """For every ε ≤ 1024, share, price and account: bounds that hold before a payment hold after it."""
@@ -260,10 +277,21 @@ def by_own_budget(largest, share, price):
         (classed, {"most_left": lambda x, s, e: x - billing.part(x, s)}, "left after ≤ L"),
         (classed, {"most_left": lambda x, s, e: x + 1}, "L does not grow"),
         (classed, {"price_of": shared, "most_left": by_own_budget}, "left after ≤ L"),
+        (priced, {"most_left": lambda x, s, e: x - billing.part(x, s) + 1}, "left after ≤ L"),
         (spending, {"most_spent": lambda s, f, e: s + billing.part(s, f)}, "a share of less is less"),
         (spending, {"most_spent": lambda s, f, e: billing.part(e - s, f)}, "a share of less is less"),
     ],
-    ids=["less", "no unit", "any price", "no grains", "one more", "own grains", "of what was spent", "no sum"],
+    ids=[
+        "less",
+        "no unit",
+        "any price",
+        "no grains",
+        "one more",
+        "own grains",
+        "all of the share",
+        "of what was spent",
+        "no sum",
+    ],
 )
 def test_a_wrong_bound_is_found(statement, parts, broken):
     """Each changed bound has a counterexample, of the very claim that it breaks."""

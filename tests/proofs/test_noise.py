@@ -7,7 +7,7 @@ import z3
 from dpi.noise.exponential import FAST_BITS, split
 from dpi.noise.laplace import LARGEST_VALUE, SATURATION, saturated
 from dpi.noise.source import WORD_BITS, appended, leading
-from dpi.stream.accumulation import node_cut, slot_cut
+from dpi.stream.prefix_tree import node_cut, slot_cut
 from dpi_research.baselines._gaussian import cut
 from solver import counterexample
 

@@ -9,7 +9,7 @@ from dpi.budget import billing
 from dpi.exact.integers import GRAINS, capped, fraction_ceil, fraction_floor, halves, proportional
 from dpi.noise.exponential import split
 from dpi.noise.laplace import saturated
-from dpi.stream.accumulation import node_cut, slot_cut
+from dpi.stream.prefix_tree import node_cut, slot_cut
 from dpi_research.baselines._gaussian import cut
 from solver import counterexample
 

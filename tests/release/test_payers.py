@@ -60,7 +60,7 @@ def test_an_open_end_is_null_in_json_and_in_tables():
     (row,) = asked(["total"])(short)
     assert row.plain()["upper"] is None
     json.dumps([row.plain(), describe(short)], allow_nan=False)
-    table = tidy([made(PAGES), short], None)
+    table = tidy([(made(PAGES), None), (short, None)], None)
     assert table["payers"].to_list() == [False] * PAGES.size + [True] * PAGES.size
     assert table["upper_users"].is_null().to_list() == table["payers"].to_list()
     assert not table["lower_users"].is_null().any()

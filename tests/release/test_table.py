@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import dpi
-from dpi.release.table import tidy
+from dpi.release import table as tables
 from dpi.settings.questions import asked
 from made_releases import release, releases, without_total
 
@@ -16,8 +16,14 @@ HOURS = dpi.Slots("1h", origin="2026-03-01T00:00Z", zone="Europe/Berlin")
 COLUMNS = [
     "slot", "start", "end", "value", "share", "lower", "upper", "users", "lower_users", "upper_users",
     "newcomers", "lower_newcomers", "upper_newcomers", "returning", "lower_returning", "upper_returning",
-    "reach", "lower_reach", "upper_reach", "measured_at", "carried", "payers", "epsilon_spent", "certificate",
+    "reach", "lower_reach", "upper_reach", "active_7", "lower_active_7", "upper_active_7", "active_28",
+    "lower_active_28", "upper_active_28", "measured_at", "carried", "payers", "epsilon_spent", "certificate",
 ]  # fmt: skip
+
+
+def tidy(made, *more):
+    """Return the table of releases without a week."""
+    return tables.tidy([(each, None) for each in made], *more)
 
 
 def test_rows_are_what_questions_answer():
@@ -37,12 +43,13 @@ def test_rows_are_what_questions_answer():
 def test_every_row_of_a_slot_has_its_people():
     """Newcomers, returning users and reach with their intervals, or null where they cannot be told."""
     people = {"newcomers": 5.0, "newcomers_variance": 9.0, "returning": 90.0, "returning_variance": 16.0}
-    people |= {"reach": 300.0, "reach_variance": 25.0}
+    people |= {"reach": 300.0, "reach_variance": 25.0, "active_7": 200.0, "active_7_variance": 16.0}
     rng = np.random.default_rng(1)
     made = [release(PAGES, 0, rng, people=people), release(PAGES, 1, rng)]
     table = tidy(made, HOURS)
-    for name in ("newcomers", "returning", "reach"):
-        (row,) = asked([name])(made[0])
+    assert table["active_28"].null_count() == table.height
+    for name in ("newcomers", "returning", "reach", "active_7"):
+        (row,) = asked(name.split("_"))(made[0])
         found = table.select("slot", name, f"lower_{name}", f"upper_{name}").unique(maintain_order=True).rows()
         assert found == [(0, row.value, row.lower, row.upper), (1, None, None, None)]
 

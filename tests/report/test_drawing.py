@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpi.release.quality import SMALL, WEEK
 from dpi.report import _drawing, _figures, _times
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -58,12 +59,16 @@ def test_the_script_shows_the_same_digits():
     rows = np.sort(rng.uniform(0, 1, (3, 300)) ** rng.integers(1, 12, 300), axis=0)
     lower, share, upper = rows
     source = resources.files("dpi.report").joinpath("script.js").read_text(encoding="utf-8")
-    function = re.search(r"  function cell.*?\n  }\n", source, re.DOTALL)[0]
-    program = f"""const DIGITS = "{DIGITS}", RADIX = 1001, data = {{cells: ["{_figures.pack(share, lower, upper)}"]}};
+    function = re.search(r"  function reason.*?\n  }\n\n  function cell.*?\n  }\n", source, re.DOTALL)[0]
+    codes = np.zeros(300)
+    codes[:3], codes[3:60], codes[60:90] = SMALL, np.linspace(0.1, 100, 57).round(2), WEEK
+    share[:60] = lower[:60] = upper[:60] = np.nan
+    data = f'{{cells: ["{_figures.pack(share, lower, upper, codes)}"]}}'
+    program = f"""const DIGITS = "{DIGITS}", RADIX = 1001, data = {data};
     {function}
     for (let i = 0; i < 300; i++) console.log(cell(0, i).text);"""
     shown = subprocess.run([shutil.which("node"), "-e", program], capture_output=True, text=True, check=True)
-    assert shown.stdout.splitlines() == [_figures.share_text(*e) for e in zip(share, lower, upper, strict=True)]
+    assert shown.stdout.splitlines() == [_figures.share_text(*e) for e in zip(share, lower, upper, codes, strict=True)]
 
 
 @pytest.mark.parametrize("theme", _drawing.THEMES)

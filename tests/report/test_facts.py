@@ -30,7 +30,7 @@ def test_everything_else_is_one_minus_the_named_values():
     others = np.ones(150)
     others[codes] = 0
     answer = stream[-1]._linear(others)
-    share, lower, upper = facts.rest[:, -1]
+    share, lower, upper, _ = facts.rest[:, -1]
     assert share == pytest.approx(answer.value)
     assert (lower, upper) == pytest.approx(answer.interval(0.95))
 

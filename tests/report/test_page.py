@@ -11,8 +11,9 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError
+from dpi.release.quality import SMALL, WEEK, Quality
 from dpi.report import Status, page, write
-from dpi.report._facts import COLUMNS, LOWER, RECENT, VALUE, reduce
+from dpi.report._facts import CODE, COLUMNS, LOWER, RECENT, UPPER, VALUE, reduce
 from dpi.report._figures import budget_text, count_text, share_text
 from dpi.report._rows import VALUES
 from made_releases import GUARANTEE, releases, without_total
@@ -393,25 +394,28 @@ def test_the_age_of_the_measurement_stands_in_front():
     assert "<strong>The newest release has no measurement." in page(nothing, title="Visits")
 
 
-def test_what_was_not_measured_is_no_line():
-    """Slots that were carried on have a broken line, a band of their own and a mask of hatching; others have none."""
+def test_what_was_measured_is_marked():
+    """A carried slot has a grey line and band, a measured one a dot and a mark below the map; without gaps: none."""
     found = page(carried(20, range(5, 9)), title="Visits")
     part = raw(found, "series")
-    solid, broken = (re.findall(rf'<path class="{kind}" d="([^"]*)"', part) for kind in ("line", "line carried"))
-    assert len(solid) == len(broken) == 2
-    for path in broken:
+    solid, grey, dots = (
+        re.findall(rf'<path class="{kind}" d="([^"]*)"', part) for kind in ("line", "line carried", "dots")
+    )
+    assert len(solid) == len(grey) == len(dots) == 2
+    for path in grey:
         assert path.startswith("M5 ")
         assert sum(map(int, re.findall(r"h(\d+)", path))) == 4
     for path in solid:
         assert [int(start) for start in re.findall(r"M(\d+) ", path)] == [0, 9]
+    for path in dots:
+        assert [int(at) for at in re.findall(r"M(\d+)\.5 \d+h0", path)] == [*range(5), *range(9, 20)]
     assert 'class="plot estimated"' in part
     assert 'class="plot estimated"' not in raw(found, "budget")
-    png = base64.b64decode(re.search(r"--gaps:url\(data:image/png;base64,([^)]*)\)", found)[1])
+    png = base64.b64decode(re.search(r"--measured:url\(data:image/png;base64,([^)]*)\)", found)[1])
     pixels = zlib.decompressobj().decompress(png[png.index(b"IDAT") + 4 :])[1:]
-    assert [i for i, pixel in enumerate(pixels) if pixel] == [5, 6, 7, 8]
+    assert [i for i, pixel in enumerate(pixels) if not pixel] == [5, 6, 7, 8]
     whole = page(carried(20, ()), title="Visits")
-    assert "carried" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", whole, flags=re.DOTALL)
-    assert "--gaps:url" not in whole
+    assert not re.search(r'class="(line carried|dots|measured)"', whole)
 
 
 def test_payers_are_said_and_their_number_has_no_upper_end():
@@ -425,3 +429,43 @@ def test_payers_are_said_and_their_number_has_no_upper_end():
     assert [("at least" in text) for text in data["texts"]["users"]] == [False] * 4 + [True] * 2
     assert not re.search(r"\b(inf|nan|Infinity)\b", " ".join(Parsed(html).texts))
     assert "band is open" not in page(full, title="Visits")
+
+
+@pytest.mark.parametrize("name", ["letters", "one slot", "bins", "product", "no clock"])
+def test_a_page_under_rules_says_why_a_number_is_missing(name):
+    """In texts, in tables and in what the script reads; what is good enough is as without rules."""
+    stream = STREAMS[name]
+    plain = reduce(stream)
+    wide = 100 * np.fmax(plain.shares[VALUE] - plain.shares[LOWER], plain.shares[UPPER] - plain.shares[VALUE])
+    points = float(np.median(wide))
+    facts = reduce(stream, quality=Quality(points=points))
+    assert (np.isnan(facts.shares[VALUE]) == (wide > points)).all()
+    shown = wide <= points
+    assert (facts.shares[:CODE, shown] == plain.shares[:CODE, shown]).all()
+    html = page(stream, title="x", quality=Quality(points=points, percent=1e-3))
+    parsed = Parsed(html)
+    assert parsed.crossed == parsed.open == []
+    assert f"The publisher shows shares within ± {points:g} points" in parsed.text
+    assert "not shown: ± " in parsed.text
+    assert "No number of users is shown" in parsed.text
+    assert "nan" not in parsed.text
+    assert "NaN" not in html
+
+
+def test_a_page_shows_a_week_where_a_day_is_too_noisy():
+    """The tooltip and the tables say that it is one; small values say that users are too few."""
+    rng = np.random.default_rng(7)
+    stream = [made(LETTERS, day, rng, variance=np.full(LETTERS.size, 1e-5 if day % 3 else 1e-3)) for day in range(12)]
+    facts = reduce(stream, quality=Quality(points=4, week=True), week=7)
+    assert (facts.shares[CODE] == WEEK).any()
+    assert (facts.shares[CODE, :, :6] != WEEK).all()
+    assert "of a week" in Parsed(page(stream, title="x", quality=Quality(points=4, week=True), week=7)).text
+    few = reduce(stream, quality=Quality(size=100))
+    assert ((few.shares[CODE] == SMALL) == (np.isnan(few.shares[VALUE]))).all()
+    assert (few.shares[CODE] == SMALL).any()
+
+
+def test_rules_that_leave_nothing_to_draw_are_refused():
+    """The option is named."""
+    with pytest.raises(OptionError, match=r"^`points` leaves no share to show"):
+        page(STREAMS["letters"], title="x", quality=Quality(points=1e-6))

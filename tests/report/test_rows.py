@@ -34,7 +34,7 @@ def test_a_dominant_other_does_not_flatten_charts():
     assert facts.rows.labels == ("shop", "help", "cart", "home")
     assert facts.largest == 0.04
     lower, upper = stream[-1].interval()
-    assert facts.rest[:, -1].tolist() == [0.9, lower[4], upper[4]]
+    assert facts.rest[:, -1].tolist() == [0.9, lower[4], upper[4], 0.0]
     html = page(stream, title="t")
     assert data(html)["labels"][-1] == "elsewhere"
     assert data(html)["scale"] < 0.2

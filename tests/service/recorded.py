@@ -12,25 +12,25 @@ import sys
 import threading
 from pathlib import Path
 
-from dpi.stream.driver import Driver
+from dpi.stream.slot_closer import SlotCloser
 from serving import running, settings
 
 
 def main(folder: str, key: str, begin: str, slot: str, tokens: str) -> None:
     """Serve until the input ends."""
-    close, lock = Driver.close, threading.Lock()
+    close, lock = SlotCloser.close, threading.Lock()
 
     def say(**told: object) -> None:
         with lock:
             print(json.dumps(told), flush=True)
 
-    def tell(self: Driver, number: int, rows: object) -> object:
+    def tell(self: SlotCloser, number: int, rows: object) -> object:
         names = [f"{one:016x}{other:016x}" for one, other in rows.names.tolist()]  # type: ignore[attr-defined]
         held = sorted(zip(names, rows.bins.tolist(), rows.counts.tolist(), strict=True))  # type: ignore[attr-defined]
         say(slot=number, rows=held)
         return close(self, number, rows)  # type: ignore[arg-type]
 
-    Driver.close = tell  # type: ignore[method-assign, assignment]
+    SlotCloser.close = tell  # type: ignore[method-assign, assignment]
     with running(Path(folder), settings(slot=slot, begin=begin), now=None, key_file=Path(key)) as found:
         given = [found.service.tokens.create("curator") for _ in range(int(tokens))]
         say(url=found.url, tokens=given)

@@ -21,7 +21,7 @@ from dpi.service._arrivals import NOTED
 from dpi.service._batch_reader import COLUMNS, read_batch
 from dpi.service._decoding import Decoders
 from dpi.service.tokens import Caller
-from dpi.stream.marks import system_clock
+from dpi.stream.input_positions import system_clock
 from service.receivers import until
 from serving import FIRST, MOMENT, SECOND, held, kept, read_answer, running, settings
 

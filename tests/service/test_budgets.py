@@ -11,6 +11,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.reader import Releases
 from dpi.service._budgets import ASKED, DECLARED, LAST, find_budget
 from dpi.store.spent import spent_in
+from serving import MOMENT, SECOND, running, settings
 
 DOMAIN = dpi.Categories(["a", "b"])
 
@@ -137,6 +138,23 @@ def test_only_releases_that_are_seen_are_spoken_of() -> None:
     ).document()
     assert before == after
     assert before["newest"] == releases[3].slot
+
+
+def test_a_count_of_users_is_part_of_what_a_store_has_cost(tmp_path) -> None:
+    """Its quota counts as soon as the release is seen that has its numbers, and not before."""
+    with running(tmp_path, settings(people="0.2"), delay="1s") as found:
+        found.clock.now = MOMENT + 5 * SECOND
+        found.send([(f"user {user}", 1, "home") for user in range(40)], 0)
+        client = found.client("analyst")
+        found.set(10.5)
+        assert client.get("/v1/streams/visits/budget").json()["spent_by_store"] == 0
+        found.set(11)
+        said = client.get("/v1/streams/visits/budget").json()
+        with found.service.reading.store() as store:
+            (link,) = [link for _, link in store.releases("visits users")]
+        own, count = said["spent_at_most"], link.entry["epsilon_spent"]
+        assert min(own, count) > 0
+        assert said["spent_by_store"] == pytest.approx(own + count)
 
 
 def _users(names):

@@ -22,15 +22,15 @@ def counted(found, stream="visits"):
 def watched(monkeypatch):
     """What every slot was closed with, for the test alone: (stream, slot, users)."""
     seen = []
-    from dpi.stream.driver import Driver
+    from dpi.stream.slot_closer import SlotCloser
 
-    close = Driver.close
+    close = SlotCloser.close
 
     def noting(self, number, rows):
         seen.append((self.newest.name, number, len(np.unique(rows.names, axis=0))))
         return close(self, number, rows)
 
-    monkeypatch.setattr(Driver, "close", noting)
+    monkeypatch.setattr(SlotCloser, "close", noting)
     return seen
 
 

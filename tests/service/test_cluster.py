@@ -101,7 +101,7 @@ def test_the_configuration_is_one(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     given = tomllib.loads(CONFIG["dpi.toml"])["serve"]
     assert set(given) <= set(options_of("serve"))
-    streams, keys, _ = read_streams(tmp_path / "dpi.toml")
+    streams, keys, *_ = read_streams(tmp_path / "dpi.toml")
     made = Config(
         store=given["store"], tokens=Path(given["tokens"]), host=given["host"], behind_proxy=given["behind-proxy"],
         streams=streams, keys=keys,

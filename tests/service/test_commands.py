@@ -330,7 +330,7 @@ def test_a_configuration_says_all_options(tmp_path):
         '[streams.a]\ndomain = "hashed.json"\ndomain-key = "domain.key"\nslot = "1h"\nepsilon = 0.5\n'
         'from = 2026-01-01T00:00:00\nper-slot = 0.01\nnot-returning = true\nlateness = "5s"\n'
     )
-    streams, keys, _ = read_streams(tmp_path / "dpi.toml")
+    streams, keys, *_ = read_streams(tmp_path / "dpi.toml")
     assert keys == {hashed.fingerprint: key}
     store = dpi.MemoryStore()
     stream = streams["a"].open(store)

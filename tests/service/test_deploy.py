@@ -24,7 +24,7 @@ def test_the_configuration_is_one() -> None:
     """Every key is an option of `dpi serve`; the stream can be made; without TLS it listens on this machine alone."""
     given = tomllib.loads((DEPLOY / "dpi.toml").read_text())["serve"]
     assert set(given) <= set(options_of("serve"))
-    streams, keys, _ = read_streams(DEPLOY / "dpi.toml")
+    streams, keys, *_ = read_streams(DEPLOY / "dpi.toml")
     made = Config(store=given["store"], tokens=Path(given["tokens"]), host=given["host"], streams=streams, keys=keys)
     assert [*made.streams] == ["visits"]
 

@@ -18,16 +18,16 @@ OTHER = settings(name="other", quota="0.5")
 @pytest.fixture
 def failing(monkeypatch):
     """Closing a slot of `visits` fails, with a text that nobody must see, until it is mended."""
-    from dpi.stream.driver import Driver
+    from dpi.stream.slot_closer import SlotCloser
 
-    close, broken = Driver.close, [True]
+    close, broken = SlotCloser.close, [True]
 
     def fails(self, number, rows):
         if self.newest.name == "visits" and broken:
             raise ArithmeticError("ada was here")
         return close(self, number, rows)
 
-    monkeypatch.setattr(Driver, "close", fails)
+    monkeypatch.setattr(SlotCloser, "close", fails)
     return broken
 
 
@@ -77,16 +77,16 @@ class Panic(BaseException):
 
 def test_a_panic_ends_no_thread(tmp_path, monkeypatch):
     """A stream whose slot makes a library panic fails like any other, and goes on when it is mended."""
-    from dpi.stream.driver import Driver
+    from dpi.stream.slot_closer import SlotCloser
 
-    close, broken = Driver.close, [True]
+    close, broken = SlotCloser.close, [True]
 
     def panics(self, number, rows):
         if self.newest.name == "visits" and broken:
             raise Panic
         return close(self, number, rows)
 
-    monkeypatch.setattr(Driver, "close", panics)
+    monkeypatch.setattr(SlotCloser, "close", panics)
     with running(tmp_path, settings(quota="0.25"), OTHER) as found:
         found.clock.now = MOMENT + 10 * SECOND
         wait(lambda: found.service.store.reached("other"))

@@ -159,9 +159,9 @@ def test_nothing_that_is_wrong_with_others_delays_a_stream(tmp_path, monkeypatch
 
     Nor a feed that is stuck, or that cannot be reached: the slots of its own stream wait for it, and no other's.
     """
-    from dpi.stream.driver import Driver
+    from dpi.stream.slot_closer import SlotCloser
 
-    close, stuck, away = Driver.close, Stuck(), Stuck()
+    close, stuck, away = SlotCloser.close, Stuck(), Stuck()
     away.go_on.set()
 
     def fails(self, number, rows):
@@ -169,7 +169,7 @@ def test_nothing_that_is_wrong_with_others_delays_a_stream(tmp_path, monkeypatch
             raise ArithmeticError
         return close(self, number, rows)
 
-    monkeypatch.setattr(Driver, "close", fails)
+    monkeypatch.setattr(SlotCloser, "close", fails)
     begin = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=5)
     with dpi.open_store(tmp_path / "visits.db") as store:
         dpi.Discovery(texts=dpi.Texts(8), epsilon=1, quota="0.1", store=store, slot="1s", start=begin)

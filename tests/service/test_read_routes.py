@@ -327,7 +327,7 @@ def test_a_budget_says_what_the_whole_store_can_have_cost(tmp_path):
 def test_connections_that_fail_or_are_let_go_are_closed(tmp_path):
     """A reader that has failed is used by nobody after it, and none is left open when the service ends."""
     with running(tmp_path) as found:
-        reading = Reading(found.service.config.store, found.service.publication, {})
+        reading = Reading(found.service.config.store, found.service.publication, {}, {})
         with pytest.raises(OSError, match="broken"), reading.store() as failed:
             raise OSError("broken")
         with reading.store() as kept:

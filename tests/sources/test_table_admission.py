@@ -16,8 +16,8 @@ from dpi.sources.brokers import log
 from dpi.sources.brokers._table import Snapshot, Table
 from dpi.sources.live import Reach
 from dpi.store.base import Arrival
+from dpi.stream.input_positions import Timer
 from dpi.stream.live import AWAY, BACK, Follower
-from dpi.stream.marks import Timer
 
 SECOND = 1_000_000
 SLOT = 10

@@ -12,7 +12,7 @@ import dpi
 from dpi.errors import OptionError, StateError
 from dpi.store import _engine, export
 from dpi.store._schema import FORMAT, TABLES
-from dpi.stream.accumulation import PrefixTree
+from dpi.stream.prefix_tree import PrefixTree
 from dpi.testing.workload import KEY, close_slot, open_streams, outcome, run
 from dpi.verification import verify
 from dpi_audit import StoredSession, compare, exported, neighbours

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import dpi
-from dpi.budget.account_table import merged
+from dpi.budget.account_records import merged
 from dpi.certificates.declared import DeclaredOptions, declared
 from dpi.errors import OptionError, StateError
 from dpi.noise import UnsafeSeededSource

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.budget.account_table import RECORD, merged, parted, to_records
+from dpi.budget.account_records import RECORD, merged, split, to_records
 from dpi.engine import BucketEngine
 from dpi.engine.executor import Local
 from dpi.errors import OptionError, StateError, StoreBusy
@@ -21,9 +21,9 @@ from dpi.events.identity import users as canonical_users
 from dpi.store import Store
 from dpi.store._sqlite import SQLite
 from dpi.store.backup import back_up, restore
-from dpi.store.bank import stored_accounts
 from dpi.store.folder import Folder
 from dpi.store.key_change import replace_key
+from dpi.store.ledger_session import stored_accounts
 from dpi.testing import workload
 from dpi.testing.workload import KEY
 from dpi.verification import check_accounts
@@ -61,7 +61,7 @@ def waiting(store: Store, keys: bytes = b"") -> list[object]:
 
 def renamed(records: str, keys: bytes) -> str:
     """Accounts under the names that further keys give."""
-    names, standing = parted(np.frombuffer(bytes.fromhex(records), dtype=RECORD))
+    names, standing = split(np.frombuffer(bytes.fromhex(records), dtype=RECORD))
     return merged(to_records(rename(names, keys), standing)).hex()
 
 

@@ -11,14 +11,15 @@ import polars as pl
 import pytest
 
 import dpi
-from dpi.budget.account_table import STANDING, AccountTable, to_records
+from dpi.budget.account_records import STANDING, to_records
+from dpi.budget.account_table import AccountTable
 from dpi.engine import BucketEngine
 from dpi.engine.executor import Local
 from dpi.errors import OptionError, StateError, StoreBusy
 from dpi.store import account_log
 from dpi.store.account_files import Run, into_file, take_in
-from dpi.store.bank import stored_accounts
 from dpi.store.folder import MARK
+from dpi.store.ledger_session import stored_accounts
 from dpi.testing import workload
 from dpi.verification import check_accounts, verify
 

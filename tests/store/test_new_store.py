@@ -10,7 +10,7 @@ import dpi
 from dpi import files
 from dpi.errors import OptionError, StateError
 from dpi.events.identity import users
-from dpi.store.bank import stored_accounts
+from dpi.store.ledger_session import stored_accounts
 
 DOMAIN = dpi.Categories(["a", "b"])
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpi
-from dpi.budget.account_table import RECORD, STANDING, AccountTable, newest, to_records
+from dpi.budget.account_records import RECORD, STANDING, newest, to_records
+from dpi.budget.account_table import AccountTable
 from dpi.cli.commands.ledger import move
 from dpi.engine import BucketEngine
 from dpi.engine.executor import Local

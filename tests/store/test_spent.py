@@ -12,7 +12,7 @@ from dpi.reader import Releases
 from dpi.report.deployment import describe_deployment, write_annex
 from dpi.service._budgets import find_budget
 from dpi.service.operations import store_operations
-from dpi.store.bank import stored_accounts
+from dpi.store.ledger_session import stored_accounts
 from dpi.store.spent import rounded_up, sentences, spent_in
 from dpi.verification import verify
 

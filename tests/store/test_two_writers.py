@@ -362,3 +362,15 @@ def test_two_processes_on_the_same_accounts_take_no_more_than_epsilon(sqlite, ke
     with dpi.open_store(path, key_file=key_file) as store:
         assert [len([*store.releases(name)]) for name in ("one", "two")] == [12, 12]
         assert [*verify(store).problems, *check_accounts(store)] == []
+
+
+def test_a_snapshot_within_another_is_part_of_it(sqlite, key_file) -> None:
+    """What another process writes meanwhile is seen by neither, and by whoever asks after the outer one."""
+    with dpi.open_store(sqlite, key_file=key_file) as store, dpi.open_store(sqlite, read_only=True) as reader:
+        with reader.snapshot():
+            before = reader.streams()
+            dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, store=store, name="visits")
+            with reader.snapshot():
+                assert reader.streams() == before == {}
+            assert reader.streams() == before
+        assert set(reader.streams()) == {"visits"}

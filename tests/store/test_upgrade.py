@@ -1,4 +1,4 @@
-"""Upgrading a store: in place, after a back-up, whole or not at all; what was spent, released and waits is the same.
+"""Upgrading a store: in place, after a backup, whole or not at all; what was spent, released and waits is the same.
 
 There is one format so far. These tests make a second one: its program has a table more.
 """
@@ -38,7 +38,7 @@ def later(monkeypatch):
 
 @pytest.fixture(params=["sqlite", "postgres", "buckets"])
 def used(request, key_file, tmp_path):
-    """A store with two slots and its back-up: its address, what opens it, the copy, and what it must keep."""
+    """A store with two slots and its backup: its address, what opens it, the copy, and what it must keep."""
     target = request.getfixturevalue("sqlite" if request.param == "buckets" else request.param)
     memory = {"memory": 1 << 20} if request.param == "buckets" else {}
 
@@ -109,8 +109,8 @@ def test_without_a_copy_of_this_moment_nothing_is_changed(used, later, tmp_path)
         patch.setattr(upgrade, "STEPS", {1: with_notes})
         for named, match in (
             (copy, "not of this moment"),
-            (tmp_path / "no.db", "`backup` must be a back-up"),
-            (tmp_path / "public.db", "`backup` must be a back-up"),
+            (tmp_path / "no.db", "`backup` must be a backup"),
+            (tmp_path / "public.db", "`backup` must be a backup"),
         ):
             with pytest.raises((StateError, OptionError), match=match):
                 upgrade.upgrade(target, named)

@@ -18,7 +18,7 @@ from dpi.certificates.chain import extend
 from dpi.errors import StateError
 from dpi.histogram.compression import GRAINS
 from dpi.noise import UnsafeSeededSource
-from dpi.stream.accumulation import PrefixSums, PrefixTree
+from dpi.stream.prefix_tree import PrefixSums, PrefixTree
 from dpi.testing.class_sums import ClassSums, SharedSums
 from dpi.testing.workload import DOMAIN, open_streams
 from dpi.verification import check_accounts, verify

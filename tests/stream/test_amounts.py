@@ -14,7 +14,7 @@ from dpi.engine import local
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import compress, totals
 from dpi.noise import UnsafeSeededSource
-from dpi.stream.driver import Driver
+from dpi.stream.slot_closer import SlotCloser
 
 STEPS = st.integers(-(10**12), 10**12)
 
@@ -98,12 +98,12 @@ def test_interrupted_anywhere_it_goes_on_with_the_same_grid(tmp_path, monkeypatc
     rows = orders()
     whole = [r.domain for r in opened(dpi.MemoryStore(secret=bytes(32))).replay(rows, **PERIOD)]
     store, found = dpi.MemoryStore(secret=bytes(32)), []
-    refine = Driver._refine
+    refine = SlotCloser._refine
     for number in range(6):
         stream, mine = opened(store, seed=1), [f"2026-01-{1 + number:02d}T10:00" == text for text in rows["time"]]
-        monkeypatch.setattr(Driver, "_refine", lambda *_: None)
+        monkeypatch.setattr(SlotCloser, "_refine", lambda *_: None)
         found.append(stream.release(rows["user"][mine], rows["value"][mine]).domain)
-        monkeypatch.setattr(Driver, "_refine", refine)
+        monkeypatch.setattr(SlotCloser, "_refine", refine)
     assert found[0] == whole[0]
     assert found[1] == whole[1] != found[0]
     newest = dpi.open(store).newest

@@ -11,8 +11,8 @@ from dpi.budget.allocation import NearestUnused
 from dpi.errors import StoreError
 from dpi.events.rows import Rows
 from dpi.noise import UnsafeSeededSource
-from dpi.stream.accumulation import PrefixTree
 from dpi.stream.closing import Offer, measure, release_slot
+from dpi.stream.prefix_tree import PrefixTree
 from dpi.stream.state import StreamState
 from played_rows import weighed
 
@@ -112,7 +112,7 @@ def test_the_steps_alone_make_the_bytes_of_a_stream(budget) -> None:
         paid = measure(state, clean, offer, slot, source)
         if accounts is not None:
             accounts.apply(charge)
-        made = release_slot(state, paid, opened.guarantee, alone=True)
+        made = release_slot(state, paid, opened.guarantee, whole=True)
         allocation.observe(made.users, made.bins)
         state = made.state
         release = opened.release(users, ["abc"[code] for code in bins])

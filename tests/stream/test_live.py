@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.store.base import PaidSlot
+from dpi.stream.input_positions import Mark, Timer
 from dpi.stream.live import LOST, Follower, advance, follow
-from dpi.stream.marks import Mark, Timer
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpi.errors.WeakPromise")  # a count that can be told from noise
 

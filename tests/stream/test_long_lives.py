@@ -20,11 +20,11 @@ import pytest
 import dpi
 from clocked import separate
 from dpi.budget.accounts import Accounts
-from dpi.budget.adaptive_allocation import ClassAllocation
+from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.classes import level
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.noise import UnsafeSeededSource
-from dpi.store.bank import stored_accounts
+from dpi.store.ledger_session import stored_accounts
 from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify
 
@@ -294,7 +294,7 @@ def test_thousands_of_debits_add_up_to_what_accounts_have_spent(policy):
         elif chance.random() < 0.2:
             options = {"share": Fraction(chance.randrange(1, 4097), 4096), "whole": chance.random() < 0.3}
         bill = accounts.bill(pl.Series(users, dtype=pl.String), cost, slot, stream=stream, **options)
-        members = [None] * len(users) if bill.member is None else bill.member.tolist()
+        members = [None] * len(users) if bill.group_index is None else bill.group_index.tolist()
         for user, weight, member in zip(users, bill.weights.tolist(), members, strict=True):
             owed[user] += debit(cost.units if member is None else allocation.groups[member].epsilon.units, weight)
             paid[user] += weight > 0

@@ -196,8 +196,8 @@ def test_what_is_no_surer_than_the_prior_is_not_offered():
         (["retention", "2"], "`retention` must be 1, 7 or 30. Got 2."),
         (["retention", "x"], "`retention` must be a whole number. Got 'x'."),
         (["retention", "7", "old"], "`cohort` must be new or first. Got 'old'."),
-        (["stickiness", "8"], "`stickiness` must be 7 or 30. Got 8."),
-        (["stickiness"], "the question is `stickiness 7|30`, such as `stickiness 7`."),
+        (["stickiness", "8"], "`stickiness` must be 7, 28 or 30. Got 8."),
+        (["stickiness"], "the question is `stickiness 7|28|30`, such as `stickiness 7`."),
         (["retention", "7", "new", "first"], "the question is `retention 1|7|30 [first]`, such as `retention 7`."),
     ],
 )

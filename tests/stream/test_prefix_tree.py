@@ -14,7 +14,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource, add_laplace
-from dpi.stream.accumulation import PrefixSums, PrefixTree
+from dpi.stream.prefix_tree import PrefixSums, PrefixTree
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def test_sums_go_on_over_a_change_of_the_domain(shape, changed, random):
     sums, expected = tree.planted(3, UnsafeSeededSource(0)), np.zeros(3)
     for number in range(length):
         if number == changed:
-            sums = sums.moved(Overlap.of(old, new), 3, UnsafeSeededSource(0))
+            sums = sums.adapt_to_domain(Overlap.of(old, new), 3, UnsafeSeededSource(0))
             expected = np.array([expected[1], 0, expected[0] + expected[2]])
         slot = [random.randint(0, 9) for _ in range(3)]
         expected = expected + slot
@@ -93,7 +93,7 @@ def test_what_was_open_is_in_nothing_that_goes_on_after_a_change():
     tree, old, new = PrefixTree("0.1", 4, 3), dpi.Categories(["a", "b"]), dpi.Categories(["b", "c"])
     sums = tree.planted(3, UnsafeSeededSource(1)).added(histogram([GRAINS, 0, 0]), UnsafeSeededSource(2))
     other = replace(sums, opened=sums.opened + 5 * GRAINS)
-    moved = [each.moved(Overlap.of(old, new), 3, UnsafeSeededSource(3)).to_bytes() for each in (sums, other)]
+    moved = [each.adapt_to_domain(Overlap.of(old, new), 3, UnsafeSeededSource(3)).to_bytes() for each in (sums, other)]
     assert moved[0] == moved[1]
 
 
@@ -101,7 +101,7 @@ def test_a_tree_over_bins_that_are_split_is_planted_anew():
     """Nobody knows which part of a sum lies in which part of its bin."""
     tree = PrefixTree("0.1", 4, 3)
     sums = tree.planted(3, UnsafeSeededSource(1)).added(histogram([GRAINS, 0, 0]), UnsafeSeededSource(2))
-    moved = sums.moved(Overlap.of(dpi.Bins([0, 2]), dpi.Bins([0, 1, 2])), 4, UnsafeSeededSource(3))
+    moved = sums.adapt_to_domain(Overlap.of(dpi.Bins([0, 2]), dpi.Bins([0, 1, 2])), 4, UnsafeSeededSource(3))
     assert moved.to_bytes() == tree.planted(4, UnsafeSeededSource(3)).to_bytes()
 
 

@@ -15,7 +15,7 @@ from dpi.certificates.chain import Head, extend
 from dpi.errors import OptionError, StateError
 from dpi.noise import UnsafeSeededSource
 from dpi.store._rollback import charge
-from dpi.store.bank import stored_accounts
+from dpi.store.ledger_session import stored_accounts
 from dpi.store.witness import Seen
 from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify

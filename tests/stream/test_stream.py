@@ -460,16 +460,6 @@ def test_the_accumulated_pdf_is_the_mean_over_slots():
     assert releases[-1].accumulated == pytest.approx(expected)
 
 
-def test_plans_come_from_stated_numbers():
-    """More users or budget make the error smaller, and nonsense is refused."""
-    base, more = dpi.plan(epsilon=1, users=1000, bins=10), dpi.plan(epsilon=1, users=2000, bins=10)
-    assert more.best.half_width < base.best.half_width
-    assert "paying users" in str(base)
-    for bad in ({"users": 0}, {"bins": 1.5}, {"seen": -1}, {"epsilon": 0}):
-        with pytest.raises(OptionError):
-            dpi.plan(**({"epsilon": 1, "users": 10, "bins": 2} | bad))
-
-
 def test_an_interrupted_payment_leaves_one_set_of_accounts(monkeypatch):
     """After an interruption the streams of a store still pay from the same accounts: none of them is refilled."""
     store, budget = dpi.MemoryStore(), dpi.Ledger(per_slot=0.5)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dpi
 from dpi.errors import StoreError
 from dpi.sources.live import Block, LiveInput, Look, Reach
-from dpi.stream.marks import Journal, Mark, Timer, system_clock
+from dpi.stream.input_positions import Journal, Mark, Timer, system_clock
 
 HEAD = b"user,time,value\n"
 SLOTS = dpi.Slots("10s", lateness="2s")

@@ -21,7 +21,7 @@ from dpi.release import Release
 from dpi.release.changes import find_changes
 from dpi.release.choice import short_label
 from dpi.release.interval import LEVEL
-from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, describe, narrowed
+from dpi.settings.questions import QUESTIONS, Row, ask_all, asked_under, describe
 from dpi.verification import Verification
 
 Document = dict[str, object]
@@ -57,7 +57,7 @@ class Tools:
 
     def streams(self) -> Document:
         """List the streams: what each is about, its values, its slots, and how far it has been released."""
-        names = [name for name in self._releases.streams if not self._releases.of(name).options.discovers]
+        names = [name for name in self._releases.streams if self._releases.of(name).options.asked]
         return {"streams": [self._describe(self._releases.of(name)) for name in names], "questions": FREE}
 
     def ask(
@@ -72,25 +72,27 @@ class Tools:
     ) -> Document:
         """Answer a question with a 95 % interval.
 
-        `question` is one of: top K, probability VALUE, count [VALUE], total (users), newcomers, returning, reach (users
-        who ever came), retention 1|7|30 [first] (share of newcomers, or of the first slot's users, active so many slots
-        later), stickiness 7|30 (users of the slot over those of the last slots), further-activity (in the next 30
-        slots), mean, median, quantile Q, range LOW HIGH, sum, spread, correlation PART PART. A value with spaces stands
-        in quotes. Of each answer, `carried` is the part that was not measured in the slot, `age` how many slots ago it
-        was; where `payers` is true, users without budget are missing, so that numbers of users have no `upper` end.
+        `question` is one of: top K, probability VALUE, count [VALUE], total (users), newcomers, returning,
+        reach (users who ever came), retention 1|7|30 [first] (share of newcomers, or of the first slot's users,
+        active so many slots later), stickiness 7|28|30 (users of the slot over those of the last slots),
+        further-activity (in the next 30 slots), active 7|28 (distinct users of the last slots, where they are
+        counted), mean, median, quantile Q, range LOW HIGH, sum, spread, correlation PART PART. A value with
+        spaces stands in quotes. Of each answer, `carried` is the part that was not measured in the slot, `age`
+        how many slots ago it was; where `payers` is true, users without budget are missing, so that numbers of
+        users have no `upper` end.
         `slot` is a number, a time in ISO 8601 that lies in it, or "newest" (the default). Or ask about every
         slot from `first` to before `end`. Of a product, `part` asks about one part alone, `where` (["PART=VALUE"])
         among users with a value.
         """
         releases = self._stream(stream)
-        ask = asked(_split(question))
+        ask = asked_under(None, _split(question))
         if slot is not None and (first is not None or end is not None):
             raise OptionError("ask about one `slot`, or about those from `first` to before `end`.")
         if first is None and end is None:
-            found, more = [_at(releases, slot)], None
+            page, more = [_at(releases, slot)], None
         else:
-            found, more = _between(releases, first, end)
-        said = ask_all(lambda release: ask(narrowed(release, part, where or [])), found)
+            page, more = _between(releases, first, end)
+        said = ask_all(ask, ((release, None) for release in page), part, where or [])
         answers = [
             {**_about(release), **describe(release), "rows": [row.plain() for row in rows]}
             for release, rows in said.answers
@@ -118,7 +120,7 @@ class Tools:
         rows = []
         for value in values:
             words = _split(value) if isinstance(shown[-1].domain, Product) else [value]
-            said = ask_all(asked(["probability", *words]), shown)
+            said = ask_all(asked_under(None, ["probability", *words]), ((release, None) for release in shown))
             rows.append({"value": value, "points": [{**_about(of), **row.plain()} for of, (row,) in said.answers]})
         return {"stream": releases.name, "level": LEVEL, "step": step, "series": rows}
 
@@ -152,10 +154,10 @@ class Tools:
 
     def verify(self) -> Document:
         """Recompute the chain of certificates: whether releases are what was certified, and what was spent at most."""
-        found = self._verify()
+        verification = self._verify()
         names = ("intact", "whole", "entries", "head", "problems", "missing")
-        spent = {"epsilon_spent": found.spent, "epsilon_spent_by_all": found.spent_by_all}
-        return {name: getattr(found, name) for name in names} | spent
+        spent = {"epsilon_spent": verification.spent, "epsilon_spent_by_all": verification.spent_by_all}
+        return {name: getattr(verification, name) for name in names} | spent
 
     def promise(self, stream: str | None = None) -> Document:
         """Explain what is promised to each user of a stream, what was spent at most, and what a question costs."""
@@ -165,13 +167,13 @@ class Tools:
             "stream": releases.name, "guarantee": newest.guarantee, "epsilon": float(releases.options.epsilon),
             "epsilon_spent_at_most": newest.epsilon_spent, "certificate": newest.certificate.get("digest"),
             "questions": FREE, "intervals": INTERVALS,
-            "not_promised": "Facts about groups can be learnt. The curator, who runs the program, sees the events.",
+            "not_promised": "Facts about groups can be learned. The curator, who runs the program, sees the events.",
         }  # fmt: skip
 
     def _stream(self, name: str | None) -> Releases:
         releases = self._releases
         if name is None:
-            asked = [each for each in releases.streams if not releases.of(each).options.discovers]
+            asked = [each for each in releases.streams if releases.of(each).options.asked]
             if len(asked) != 1:
                 raise OptionError(f"`stream` must be one of: {', '.join(map(repr, asked))}.")
             name = asked[0]
@@ -210,22 +212,22 @@ def _about(release: Release) -> Document:
 def _changes(new: Sequence[Release], old: Sequence[Release], k: int) -> Document:
     if not 1 <= k <= MOST:
         raise OptionError(f"`k` must be from 1 to {MOST}.")
-    found = find_changes(new, old, LEVEL)
-    columns = {"share": found.now, "share_before": found.before, "change": found.change}
+    changes = find_changes(new, old, LEVEL)
+    columns = {"share": changes.now, "share_before": changes.before, "change": changes.change}
     rows = [
         {
-            "label": short_label(found.domain, int(code)),
+            "label": short_label(changes.domain, int(code)),
             **{name: Row(None, *(float(e[code]) for e in (of.value, of.lower, of.upper))).plain()
                for name, of in columns.items()},
-            "sure": bool(found.sure[code]),
+            "sure": bool(changes.sure[code]),
         }
-        for code in found.largest(k)
+        for code in changes.largest(k)
     ]  # fmt: skip
     spans = {
         name: {"slots": len(slots), "first": _about(slots[0]), "last": _about(slots[-1])}
         for name, slots in (("now", new), ("before", old))
     }
-    return {**spans, "level": LEVEL, "sure": int(found.sure.sum()), "rows": rows}
+    return {**spans, "level": LEVEL, "sure": int(changes.sure.sum()), "rows": rows}
 
 
 def _split(text: str) -> list[str]:
@@ -251,7 +253,7 @@ def _at(releases: Releases, slot: Where | None) -> Release:
 def _between(releases: Releases, first: Where | None, end: Where | None) -> tuple[list[Release], int | None]:
     """Return the first releases of a period, and the slot from which to ask for more, if there are more."""
     part = releases.between(_where(first), _where(end))
-    found = list(islice(part, MOST + 1))
-    if not found:
+    page = list(islice(part, MOST + 1))
+    if not page:
         raise OptionError(NONE)
-    return found[:MOST], found[MOST].slot if len(found) > MOST else None
+    return page[:MOST], page[MOST].slot if len(page) > MOST else None

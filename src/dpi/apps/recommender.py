@@ -91,7 +91,7 @@ class Recommender:
 
 
 def _accumulated(releases: Sequence[Release]) -> Distribution:
-    """The accumulative PDF of the last release, seen from the end, with a variance from public facts.
+    """Return the accumulative PDF of the last release, seen from the end, with a variance from public facts.
 
     Noisy counts of slots with the budgets ε_t, added up, have the noise Σ 2/ε_t² in each bin: the smaller of that and
     the last slot's own variance is taken. Where users are measured by class the first leaves out those who were not
@@ -108,7 +108,7 @@ def _accumulated(releases: Sequence[Release]) -> Distribution:
 
 
 def _from_the_end(releases: Sequence[Release]) -> Floats:
-    """The accumulative PDF of the last release, with every slot corrected by what later releases say of it.
+    """Return the accumulative PDF of the last release, with every slot corrected by what later releases say of it.
 
     A release knows the slots until its own, and the sum of releases keeps what the first of them did not know yet. The
     backward pass of a Kalman smoother (Rauch, Tung and Striebel, 1965) takes it back: with v the variance of a slot's
@@ -134,7 +134,7 @@ def _from_the_end(releases: Sequence[Release]) -> Floats:
 
 
 def _users(release: Release) -> float:
-    """What a slot counts for: its users, or one if their number is unknown."""
+    """Return what a slot counts for: its users, or one if their number is unknown."""
     return max(release.total, 0.0) if math.isfinite(release.total) else 1.0
 
 
@@ -151,7 +151,7 @@ def _matrix(distribution: Distribution, group: str, item: str) -> tuple[Floats, 
 
 
 def _popular(pdf: Floats) -> Floats:
-    """The PDF of items that fits all groups best, if all had the same taste: least squares over the pairs.
+    """Return the PDF of items that fits all groups best, if all had the same taste: least squares over the pairs.
 
     A share is its group's size times the item's probability, plus noise that is alike in small and large groups; so a
     group counts by the square of its size, where a plain sum would add up the noise of the small ones.
@@ -161,7 +161,7 @@ def _popular(pdf: Floats) -> Floats:
 
 
 def _tastes(pdf: Floats, variance: Floats, factors: int, clusters: int | None) -> Floats:
-    """The PDF of items of each group: first drawn towards what is popular, then towards the group's cluster."""
+    """Return the PDF of items of each group: first drawn towards what is popular, then towards the group's cluster."""
     sizes = pdf.sum(axis=1, keepdims=True)
     drawn = _drawn(pdf, variance, sizes * _popular(pdf))
     label = _clusters(_factors(drawn, factors), sizes[:, 0], clusters)
@@ -200,7 +200,7 @@ def _factors(shares: Floats, factors: int) -> Floats:
 
 
 def _clusters(roots: Floats, sizes: Floats, clusters: int | None) -> Floats:
-    """The cluster of each group; √groups of them, unless told otherwise."""
+    """Return the cluster of each group; √groups of them, unless told otherwise."""
     count = min(len(roots), clusters or max(1, round(math.sqrt(len(roots)))))
     means = import_learn("cluster").KMeans(n_clusters=count, n_init=10, random_state=0)
     return np.asarray(means.fit_predict(roots, sample_weight=sizes))

@@ -1,13 +1,15 @@
 """Alerts on releases: values whose share has changed as it hardly ever does, and by more than the noise explains.
 
 A watch sees releases, so its alerts are as public as they are. It may be put on a stream that goes on
-(`watch.over(stream.advance())`) or on a stored one (`dpi query --alerts`).
+(`watch.over(stream.advance())`) or on a stored one (`dpi query --alerts`). Where a stream declares a season, a share is
+compared after its usual difference at that phase is taken off: an evening is no alert because it is no morning.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
 from typing import Literal
@@ -29,6 +31,8 @@ carried on, so that most of the error is in both.
 Source: by trial, of 1, 1/2 and 1/4 (docs/research-log.md). What intervals of 95 % then hold is measured by
 benchmarks/apps.py errors: 93 to 100 % of the true changes.
 """
+SEASONS = 5
+"""Of so many seasons the median at a phase is taken: two unusual ones in it move it to another usual one."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Alert:
     """The bin, by its name."""
     share: float
     before: float
-    """Its mean share in the window before."""
+    """Its mean share in the window before; with a season, as it usually differs at this phase."""
     error: float
     """Standard error of the difference of the two."""
     score: float
@@ -57,9 +61,10 @@ class Watch:
 
     detector: "hbos" or "forest" (isolation forest; needs the extra `apps`).
     window: how many slots before are compared with; the first alert is possible after twice as many.
+    With a season it learns from one season first.
     share: which part of the cells may be alerts; only what is rarer than that in the past is one.
     level: no alert where an interval of this level explains the change; 0 alerts by score alone.
-    memory: how many slots are learnt from. renew: every so many slots the model is made anew.
+    memory: how many slots are learned from. renew: every so many slots the model is made anew.
 
     >>> from dpi.apps import Watch
     >>> Watch(share=2)
@@ -87,12 +92,19 @@ class Watch:
         self._quantile = NormalDist().inv_cdf(0.5 + level / 2)
         self._domain: Domain | None = None
         self._variances: list[Floats] = []
+        self._phases = _Phases(1)
 
     def __call__(self, release: Release) -> list[Alert]:
         """Return the alerts of a release, the rarest first. Another domain starts anew."""
         if release.domain != self._domain:
             self._domain, self._scorer, self._variances = release.domain, self._new(), []
-        scored = self._scorer(release.pdf, unshared(release))
+            self._phases = _Phases.of(release)
+        usual = self._phases(release)
+        if usual is None:
+            return []
+        scored = self._scorer(release.pdf - usual, unshared(release))
+        if scored is not None:
+            scored = replace(scored, before=scored.before + usual)
         alerts = [] if scored is None else self._alerts(release, scored)
         self._variances = [*self._variances[-self._scorer.window + 1 :], release.variance]
         return alerts
@@ -109,7 +121,7 @@ class Watch:
         error = np.sqrt(left * (release.variance + np.mean(self._variances, axis=0)))
         unexplained = np.abs(release.pdf - scored.before) > self._quantile * error
         rarity = self._scorer.rarity(scored.score)
-        found = np.flatnonzero((rarity <= self._share) & unexplained)
+        codes = np.flatnonzero((rarity <= self._share) & unexplained)
         return [
             Alert(
                 slot=release.slot,
@@ -122,9 +134,36 @@ class Watch:
                 rarity=float(rarity[code]),
                 severity=self._severity(float(rarity[code])),
             )
-            for code in found[np.argsort(-scored.score[found], kind="stable")]
+            for code in codes[np.argsort(-scored.score[codes], kind="stable")]
         ]
 
     def _severity(self, rarity: float) -> Severity:
         parts: tuple[tuple[float, Severity], ...] = ((0.01, "extreme"), (0.1, "high"))
         return next((name for part, name in parts if rarity <= part * self._share), "notable")
+
+
+class _Phases:
+    """How shares usually differ at each phase of a season: median of the last ones there, less all phases' mean."""
+
+    def __init__(self, season: int) -> None:
+        self._season = season
+        self._last: dict[int, deque[Floats]] = {phase: deque(maxlen=SEASONS) for phase in range(season)}
+        self._usual: dict[int, Floats] = {}
+
+    @classmethod
+    def of(cls, release: Release) -> _Phases:
+        """Return those of the season that the stream declares, if it does."""
+        parameters = release.certificate.get("parameters")
+        season = parameters.get("season") if isinstance(parameters, dict) else None
+        return cls(season if isinstance(season, int) else 1)
+
+    def __call__(self, release: Release) -> Floats | None:
+        """Return the usual difference at a release's phase, of the releases before it; None in the first season."""
+        if self._season == 1:
+            return np.zeros(release.pdf.size)
+        phase = release.slot % self._season
+        usual = self._usual.get(phase)
+        known = None if len(self._usual) < self._season else usual - np.mean([*self._usual.values()], axis=0)
+        self._last[phase].append(release.pdf)
+        self._usual[phase] = np.median(self._last[phase], axis=0)
+        return known

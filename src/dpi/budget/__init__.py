@@ -1,8 +1,8 @@
 """Who pays what: exact amounts, converging series, allocations, and a ledger with an account for every user."""
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.adaptive_allocation import Auto
 from dpi.budget.allocation import RBA, Allocation, Constant, InOrder
+from dpi.budget.auto_allocation import Auto
 from dpi.budget.charge import Bill
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Converging, Ledger

@@ -40,16 +40,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.budget import billing
-from dpi.budget.account_table import (
-    STANDING,
-    AccountsByName,
-    AccountTable,
-    Place,
-    Standings,
-    largest,
-    to_records,
-    together,
-)
+from dpi.budget.account_records import STANDING, Standings, concatenate, to_records
+from dpi.budget.account_table import AccountPositions, AccountsByName, AccountTable, largest
 from dpi.budget.charge import (
     Bill,
     Charge,
@@ -116,16 +108,16 @@ class Accounts:
     def _epoch(self, slot: int) -> int:
         return 0 if self.period is None else slot // self.period
 
-    def _standing(self, place: Place, slot: int, table: AccountsByName | None = None) -> Standings:
-        """What the accounts hold in the epoch of `slot`: nothing is spent if they were last used in an older one."""
-        standing = (self._table if table is None else table).get(place)
+    def _standing(self, positions: AccountPositions, slot: int, table: AccountsByName | None = None) -> Standings:
+        """Return what accounts hold in the epoch of `slot`: nothing is spent if they were last used in an older one."""
+        standing = (self._table if table is None else table).get(positions)
         if self.period is not None:  # otherwise all there ever is is epoch 0
             standing[standing["epoch"] < self._epoch(slot)] = np.zeros((), dtype=STANDING)
             standing["epoch"] = self._epoch(slot)
         return standing
 
-    def _own(self, stream: str) -> AccountsByName:
-        """The payments of a stream, or what they are before it has any."""
+    def _payments_of(self, stream: str) -> AccountsByName:
+        """Return the payments of a stream, or what they are before it has any."""
         return self._payments[stream] if stream in self._payments else self._begun(stream)
 
     def levy(self, units: int, slot: int) -> tuple[int, int]:
@@ -152,12 +144,12 @@ class Accounts:
         return Epsilon(self.epsilon.units - self.assigned)
 
     def _available(self, slot: int) -> int:
-        """What an account holds at first, after levies."""
+        """Return what an account holds at first, after levies."""
         levied = sum([units for epoch, units in self._levies if epoch >= self._epoch(slot)]) if self._levies else 0
         return billing.available(self.epsilon.units - self.assigned, levied)
 
     def names(self, users: pl.Series) -> Digests:
-        """The accounts' names of canonical ids. Private."""
+        """Return the accounts' names of canonical ids. Private."""
         return digests(users, self._key)
 
     def bill(
@@ -171,7 +163,7 @@ class Accounts:
         stream: str = "",
         groups: tuple[GroupBudget, ...] = (),
     ) -> Bill:
-        """Weights of the slot's users, by their own accounts; nothing is charged yet.
+        """Give every user of the slot a weight, by their own accounts; nothing is charged yet.
 
         `users` are different canonical ids, or the names of their accounts. Should two of them share an account (a
         collision of 128-bit digests), one of them gets weight zero, so that the account still pays once. `share`
@@ -194,42 +186,44 @@ class Accounts:
         highest = max([due.number for group in groups for due in group.classes], default=0)
         if groups and (not isinstance(self.policy, Clocked) or highest > self.policy.top):
             raise OptionError("classes need accounts of the policy `clocked`, and are at most its top class.")
-        place, available, table = self._table.find(users), self._available(slot), self._own(stream) if groups else None
-        own = None if table is None else table.here(place)
-        grains, member = np.empty(len(users), dtype=np.int64), np.empty(len(users), dtype=np.int64) if groups else None
-        for rows, here in place.pieces():
+        positions, available = self._table.find(users), self._available(slot)
+        table = self._payments_of(stream) if groups else None
+        in_payments = None if table is None else table.here(positions)
+        grains = np.empty(len(users), dtype=np.int64)
+        group_index = np.empty(len(users), dtype=np.int64) if groups else None
+        for rows, here in positions.pieces():
             standing = self._standing(here, slot)
-            if own is not None and member is not None:
-                payments = self._standing(own.rows(rows), slot, table)["active"]
+            if in_payments is not None and group_index is not None:
+                payments = self._standing(in_payments.rows(rows), slot, table)["active"]
                 left = billing.left(available, standing["spent"])
-                grains[rows], member[rows] = weights_by_class(groups, left, payments, self._top)
+                grains[rows], group_index[rows] = weights_by_class(groups, left, payments, self._top)
             else:
                 grains[rows] = weights_by_policy(self.policy, epsilon, share, standing, available)
         if whole:
             grains[grains < GRAINS] = 0
-        grains[place.repeated] = 0
+        grains[positions.repeated] = 0
         weights = np.empty_like(grains)
-        weights[place.order] = billing.weight(grains)
+        weights[positions.order] = billing.weight(grains)
         weights.setflags(write=False)
-        if member is not None:
-            member[place.order] = member.copy()
-        return Bill(weights, epsilon, slot, stream, place, self._version, groups, member, own)
+        if group_index is not None:
+            group_index[positions.order] = group_index.copy()
+        return Bill(weights, epsilon, slot, stream, positions, self._version, groups, group_index, in_payments)
 
     def debit(self, bill: Bill) -> None:
         """Charge a bill: all of it, or nothing if it is not payable."""
         self.apply(self.charge(bill))
 
     def charge(self, bill: Bill) -> Charge:
-        """What a bill changes; nothing is changed yet. Refuses a bill that is not payable."""
+        """Return what a bill changes, and change nothing yet; refuse a bill that is not payable."""
         if bill.version is not self._version:
             raise ClockError("this bill is of other accounts, or another slot was paid since; ask for a new one.")
         if bill.weights.size and not (int(bill.weights.min()) >= 0 and int(bill.weights.max()) <= GRAINS):
             raise OptionError("a bill's weights must be between 0 and 2^24 grains.")
         available, everybody = self._available(bill.slot), np.empty(bill.weights.size, dtype=np.bool_)
-        worst, table = (0, 0, 0), None if bill.own is None else self._own(bill.stream)
+        worst, table = (0, 0, 0), None if bill.payments_positions is None else self._payments_of(bill.stream)
         after: list[Standings] = []
-        after_own: list[Standings] = []
-        for rows, here in bill.place.pieces():
+        after_payments: list[Standings] = []
+        for rows, here in bill.positions.pieces():
             standing = self._standing(here, bill.slot)
             cost = billing.debit(bill.units(here.order), bill.weights[here.order])
             paying = everybody[rows] = cost > 0
@@ -237,38 +231,38 @@ class Accounts:
             most = int(missing.argmax())
             worst = max(worst, (int(missing[most]), int(cost[most]), int(standing["spent"][most])))
             after.append(after_payment(standing, cost, paying))
-            if bill.own is not None:
-                payments = self._standing(bill.own.rows(rows), bill.slot, table)
-                after_own.append(after_payment(payments, cost, paying))
+            if bill.payments_positions is not None:
+                payments = self._standing(bill.payments_positions.rows(rows), bill.slot, table)
+                after_payments.append(after_payment(payments, cost, paying))
         if worst[0] > 0:
             _, requested, spent = worst
             raise BudgetExceeded(Fraction(requested, UNITS), Fraction(available - spent, UNITS), public=False)
         everyone = bool(everybody.all())
-        place = bill.place if everyone else bill.place.only(everybody)
-        own = None
-        if bill.own is not None:
-            own = bill.own if everyone else bill.own.only(everybody), together(after_own)
-        return Charge(bill.slot, bill.stream, bill.version, place, together(after), own)
+        positions = bill.positions if everyone else bill.positions.only(everybody)
+        payments_after = None
+        if (in_payments := bill.payments_positions) is not None:
+            payments_after = in_payments if everyone else in_payments.only(everybody), concatenate(after_payments)
+        return Charge(bill.slot, bill.stream, bill.version, positions, concatenate(after), payments_after)
 
     def apply(self, charge: Charge) -> None:
         """Write a charge that was made on these accounts as they are."""
         if charge.version is not self._version:
             raise ClockError("this charge is of other accounts, or another slot was paid since.")
-        self._table.put(charge.place, charge.standing)
-        if charge.own is not None:
-            self._payments.setdefault(charge.stream, self._own(charge.stream)).put(*charge.own)
+        self._table.put(charge.positions, charge.standing)
+        if charge.payments_after is not None:
+            self._payments.setdefault(charge.stream, self._payments_of(charge.stream)).put(*charge.payments_after)
         self._slots[charge.stream] = charge.slot
         self._version = object()
 
     def remaining(self, users: pl.Series, slot: int) -> list[Fraction]:
-        """What the named users have left in the epoch of `slot`. Private: for the curator alone."""
-        place = self._table.find(self.names(users))
-        left = np.empty(place.order.size, dtype=np.int64)
-        left[place.order] = billing.left(self._available(slot), self._standing(place, slot)["spent"])
+        """Return what the named users have left in the epoch of `slot`. Private: for the curator alone."""
+        positions = self._table.find(self.names(users))
+        left = np.empty(positions.order.size, dtype=np.int64)
+        left[positions.order] = billing.left(self._available(slot), self._standing(positions, slot)["spent"])
         return [Fraction(int(units), UNITS) for units in left]
 
     def holders(self, slot: int, due: int) -> tuple[int, int]:
-        """How many accounts the epoch of `slot` has seen, and how many of them have less left than `due` units.
+        """Count the accounts that the epoch of `slot` has seen, and those of them with less left than `due` units.
 
         Private: for the curator alone.
         """
@@ -280,15 +274,15 @@ class Accounts:
         return number, short
 
     def payments(self, users: pl.Series, slot: int, stream: str = "") -> list[int]:
-        """How often the named users have paid in a stream that measures by class. Private: for the curator alone."""
-        table = self._own(stream)
-        place = table.find(self.names(users))
-        payments = np.empty(place.order.size, dtype=np.int64)
-        payments[place.order] = self._standing(place, slot, table)["active"]
+        """Return how often the named users have paid in a stream that measures by class. Private: for the curator."""
+        table = self._payments_of(stream)
+        positions = table.find(self.names(users))
+        payments = np.empty(positions.order.size, dtype=np.int64)
+        payments[positions.order] = self._standing(positions, slot, table)["active"]
         return [int(number) for number in payments]
 
     def charge_lost(self, lost: Mapping[str, LostSlots], slot: int) -> tuple[int, Iterator[bytes]]:
-        """What slots that no account remembers cost everybody at most, in the epoch of `slot`: nothing is changed yet.
+        """Charge everybody the most that slots which no account remembers can have cost, and change nothing yet.
 
         Returns the levy, which a future account is charged, and the records of the accounts there are, some at a time:
         each is charged what the slots can have taken from its own class and amount (`most_taken`), by every stream as
@@ -311,9 +305,9 @@ class Accounts:
             if each.largest is None:
                 taken += min(each.units, LARGEST)
                 continue
-            own = self._own(stream)
-            place, payments = own.find(names), np.zeros_like(left)
-            payments[place.order] = self._standing(place, slot, own)["active"]
+            own = self._payments_of(stream)
+            positions, payments = own.find(names), np.zeros_like(left)
+            payments[positions.order] = self._standing(positions, slot, own)["active"]
             slots = [number for number in each.slots if self._epoch(number) == epoch]
             taken += most_taken(payments, left, slots, each.largest, self._top, each.restored)
         taken = np.minimum(taken, left)
@@ -343,7 +337,7 @@ class Accounts:
         levies: list[tuple[int, int]],
         begun: Callable[[str], AccountsByName] = lambda stream: AccountTable(),
     ) -> None:
-        """`resume` with accounts that are read when they are needed; `begun` is a stream's table before it pays."""
+        """Resume accounts that are read when they are needed (`resume`); `begun` is a stream's table before it pays."""
         if any(slots.get(stream, last - 1) < last for stream, last in self._slots.items()):
             raise StateError("the saved ledger is older than these accounts: restoring it would refill them.")
         self._table, self._payments, self._begun = table, dict(payments), begun
@@ -352,14 +346,14 @@ class Accounts:
 
     @classmethod
     def of_description(cls, text: str, key: bytes) -> Accounts:
-        """Accounts that read what a ledger of this description holds; what they would pay need not be the same."""
+        """Return accounts that read what a ledger of this description holds; what they would pay may be another."""
         stated = json.loads(text)
         policy = policy_of(stated["policy"])
         return cls(Epsilon(stated["epsilon"]), key=key, policy=policy, period=stated["period"])
 
     @property
     def within(self) -> bool:
-        """Whether no account has spent more than it held: what the curator checks. Private."""
+        """Return whether no account has spent more than it held: what the curator checks. Private."""
         return largest(self._table) <= self.held.units
 
     @property

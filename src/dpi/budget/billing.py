@@ -50,42 +50,42 @@ SHARE_STEPS = 1 << 12
 
 
 def available(epsilon: int, levied: int) -> int:
-    """What every account holds at first: ε, less what all were charged for slots whose debits were lost."""
+    """Return what every account holds at first: ε, less what all were charged for slots whose debits were lost."""
     return max(0, epsilon - levied)
 
 
 def left(held: int, spent: Integers) -> Integers:
-    """What accounts have left; nothing where a levy has taken more than there was."""
+    """Return what accounts have left: nothing where a levy has taken more than there was."""
     return np.maximum(held - spent, 0)
 
 
 def part(remaining: Amounts, share: Fraction) -> Amounts:
-    """The share of what is left that a slot may take, rounded down."""
+    """Return the share of what is left that a slot may take, rounded down."""
     return remaining if share == 1 else remaining * share.numerator // share.denominator
 
 
 def parts(remaining: Integers, steps: Integers) -> Integers:
-    """The same where each account has a share of its own, in steps of 2^-12."""
+    """Return what a slot may take where each account has a share of its own, in steps of 2^-12, rounded down."""
     return remaining * steps // SHARE_STEPS
 
 
 def affordable(policy: Integers, limit: Integers, epsilon: int | Integers) -> Integers:
-    """The weights of accounts with less than ε to spend, 0 ≤ limit < ε: the policy's, or floor(limit/ε · 2^24)."""
+    """Return the weights of accounts with 0 ≤ limit < ε to spend: the policy's, or floor(limit/ε · 2^24)."""
     return np.minimum(policy, fraction_floor(limit, epsilon))
 
 
 def weight(grains: Integers) -> Integers:
-    """Whatever a policy says, a weight lies between 0 and 2^24 grains."""
+    """Keep a weight between 0 and 2^24 grains, whatever a policy says."""
     return np.clip(grains, 0, GRAINS)
 
 
 def debit(epsilon: int | Integers, weights: Integers) -> Integers:
-    """What a weight costs: ceil(ε · w / 2^24)."""
+    """Return what a weight costs: ceil(ε · w / 2^24)."""
     return fraction_ceil(epsilon, weights)
 
 
 def class_epsilon(largest: int, share: Fraction) -> int:
-    """What a slot costs a user of weight one in a class whose accounts have at most `largest` left: a share of it.
+    """Return the price of weight one in a class whose accounts have at most `largest` left: a share of `largest`.
 
     At least one unit, so that every class that is due is measured.
     """
@@ -93,21 +93,21 @@ def class_epsilon(largest: int, share: Fraction) -> int:
 
 
 def most_left(largest: int, share: Fraction, price: int) -> int:
-    """What an account that had at most `largest` left has at most after it has paid a share of what it had.
+    """Return the most that an account with at most `largest` has left after paying a share of it, or the price E.
 
-    A weight is rounded down to grains of the histogram's price E, so that up to ceil(E/2^24) units less than the share
-    are charged.
+    It pays min(E, floor(f · left)), whatever was left. A weight is rounded down to grains of the histogram's price, so
+    that up to ceil(E/2^24) units less than the share are charged.
     """
-    return min(largest, largest - part(largest, share) + -(-price // GRAINS))
+    return min(largest, largest - min(part(largest, share), price) + -(-price // GRAINS))
 
 
 def most_spent(spent: int, share: Fraction, epsilon: int) -> int:
-    """What an account of ε that had spent at most `spent` has spent at most after it has paid a share of the rest."""
+    """Return the most that an account of ε that spent at most `spent` has spent after paying a share of the rest."""
     return spent + part(epsilon - spent, share)
 
 
 def quota_units(epsilon: int, quota: Fraction) -> int:
-    """What every sub-account of a quota holds, in units: q·ε, rounded down.
+    """Return what every sub-account of a quota holds, in units: q·ε, rounded down.
 
     >>> quota_units(1000, Fraction(2, 3))
     666
@@ -116,12 +116,12 @@ def quota_units(epsilon: int, quota: Fraction) -> int:
 
 
 def unassigned(epsilon: int, quotas: Iterable[int]) -> int:
-    """What no quota has: all that accounts of streams without one hold."""
+    """Return what no quota has: all that accounts of streams without one hold."""
     return epsilon - sum(quotas)
 
 
 def assignable(left: int, spent: int) -> int:
-    """How much of a rest of `left` units may become a quota, where a user can have paid up to `spent` units of it.
+    """Return how much of a rest of `left` units may become a quota, if a user can have paid up to `spent` units of it.
 
     >>> assignable(600, 100), assignable(600, 2000)
     (500, 0)

@@ -15,7 +15,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.account_table import Place, Standings, chosen, to_records
+from dpi.budget.account_records import Standings, select, to_records
+from dpi.budget.account_table import AccountPositions
 from dpi.budget.billing import affordable, left, part, parts
 from dpi.budget.classes import GroupBudget
 from dpi.budget.epsilon import Epsilon
@@ -26,7 +27,7 @@ from dpi.exact.integers import GRAINS, Integers
 def weights_by_policy(
     policy: Policy, epsilon: Epsilon, share: Fraction, standing: Standings, available: int
 ) -> Integers:
-    """The weight of each user, in grains, as the policy has it and the account can pay."""
+    """Return the weight of each user, in grains: the policy's, as far as the account can pay it."""
     if epsilon.units == 0:
         return np.zeros(standing.size, dtype=np.int64)
     grains = policy.grains(standing["active"].astype(np.int64))
@@ -39,7 +40,7 @@ def weights_by_policy(
 def weights_by_class(
     groups: tuple[GroupBudget, ...], left: Integers, paid: npt.NDArray[np.uint32], top: int
 ) -> tuple[Integers, Integers]:
-    """The weight of each user in the group of the class they are in, by how often they have paid, and which one it is.
+    """Return each user's weight, and the number of the group that has their class, by how often they have paid.
 
     A class is asked for a share of what is left, and its users weigh what they can pay of the group's price.
     """
@@ -47,19 +48,19 @@ def weights_by_class(
     for number, group in enumerate(groups):
         for due in group.classes:
             table[:, due.number] = group.epsilon.units, due.steps, number
-    prices, steps, member = table[:, np.minimum(paid.astype(np.int64), top)]
+    prices, steps, group_index = table[:, np.minimum(paid.astype(np.int64), top)]
     limit = parts(left, steps)
     grains = np.where(limit > 0, GRAINS, 0)
     short = np.flatnonzero((limit > 0) & (limit < prices))
     grains[short] = affordable(grains[short], limit[short], prices[short])
-    return grains, member
+    return grains, group_index
 
 
 def after_payment(standing: Standings, cost: Integers, paying: npt.NDArray[np.bool_]) -> Standings:
-    """What those who pay hold afterwards."""
+    """Return what those who pay hold afterwards."""
     standing["spent"] += cost
     standing["active"] += 1
-    return standing if paying.all() else chosen(standing, paying)
+    return standing if paying.all() else select(standing, paying)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,21 +71,21 @@ class Bill:
     epsilon: Epsilon
     slot: int
     stream: str
-    place: Place = field(repr=False)
+    positions: AccountPositions = field(repr=False)
     version: object = field(repr=False)
     """The state of the accounts that this bill was written on."""
     groups: tuple[GroupBudget, ...] = field(default=(), repr=False)
     """With classes: the budgets of the groups that those that are due are measured in …"""
-    member: Integers | None = field(default=None, repr=False)
+    group_index: Integers | None = field(default=None, repr=False)
     """… and which of them each user is in; 0 for one who is in none, and has weight zero."""
-    own: Place | None = field(default=None, repr=False)
-    """Where the users stand in the stream's own table of payments."""
+    payments_positions: AccountPositions | None = field(default=None, repr=False)
+    """Those of the users in the stream's own table of payments."""
 
     def units(self, users: Integers) -> int | Integers:
-        """What weight one costs, in units: the same for all, or for each of some users by their group."""
-        if self.member is None:
+        """Return what weight one costs, in units: the same for all, or for each of some users by their group."""
+        if self.group_index is None:
             return self.epsilon.units
-        return np.array([group.epsilon.units for group in self.groups])[self.member[users]]
+        return np.array([group.epsilon.units for group in self.groups])[self.group_index[users]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,18 +96,21 @@ class Charge:
     stream: str
     version: object
     """The state of the accounts that it changes."""
-    place: Place
+    positions: AccountPositions
     standing: Standings
-    own: tuple[Place, Standings] | None = None
+    payments_after: tuple[AccountPositions, Standings] | None = None
     """With classes: what the stream's own table of payments holds afterwards."""
 
     def records(self) -> bytes:
-        """The changed accounts, for a store."""
-        return to_records(self.place.names, self.standing)
+        """Encode the changed accounts, for a store."""
+        return to_records(self.positions.names, self.standing)
 
     def payments(self) -> bytes:
-        """What changes in the stream's own table of payments, for a store."""
-        return b"" if self.own is None else to_records(self.own[0].names, self.own[1])
+        """Encode what changes in the stream's own table of payments, for a store."""
+        if self.payments_after is None:
+            return b""
+        positions, standing = self.payments_after
+        return to_records(positions.names, standing)
 
 
 @dataclass(frozen=True)

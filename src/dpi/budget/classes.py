@@ -10,7 +10,8 @@ about anybody.
   class m for class m + 1 with at most `billing.most_left(L_m, f_m, E)`. A class that nobody can be in yet has the
   bound of the class before it;
 * ε_{t,m} = floor(f_m · L_m) is what the slot costs a user of class m who has all of L_m, and E, the largest of a group,
-  is the *price* of its histogram: noise has the scale 2^24/E, and who pays less takes part with less weight;
+  is the *price* of its histogram: noise has the scale 2^24/E, and who pays less takes part with less weight. A slot
+  may say a lower price for a group (`Priced`): then all who can pay it pay the same;
 * S_m, the most that a user of class m can have spent here, is S_0 = 0, and with each slot, for the due classes from
   high m to low, S_{m+1} ← max(S_{m+1}, S_m + floor(f_m · (ε - S_m))). What any user can have lost so far is max S_m.
 
@@ -48,7 +49,7 @@ from operator import attrgetter
 import numpy as np
 
 from dpi.budget.billing import SHARE_STEPS, class_epsilon, most_left, most_spent, parts
-from dpi.budget.epsilon import Epsilon
+from dpi.budget.epsilon import LARGEST, Epsilon
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 
@@ -58,7 +59,7 @@ HIGHEST = 40
 
 @lru_cache(maxsize=16)
 def level(slot: int, top: int) -> int:
-    """The level of a slot, at most `top`; slots before slot 0 have levels too.
+    """Return the level of a slot, at most `top`; slots before slot 0 have levels too.
 
     >>> [level(slot, top=3) for slot in range(16)]
     [0, 3, 0, 1, 0, 1, 0, 2, 3, 0, 1, 0, 1, 0, 0, 2]
@@ -70,7 +71,7 @@ def level(slot: int, top: int) -> int:
 
 
 def next_due(after: int, m: int) -> int:
-    """The first slot of level m or more after a slot, in m steps: there is one in each block of 2^m.
+    """Find the first slot of level m or more after a slot, in m steps: there is one in each block of 2^m.
 
     >>> [next_due(0, 2), next_due(7, 2), next_due(3, 0)], [level(slot, 3) for slot in (1, 8)]
     ([1, 8, 4], [3, 3])
@@ -81,14 +82,14 @@ def next_due(after: int, m: int) -> int:
 
 
 def _place(block: int, m: int) -> int:
-    """The slot of level m or more in a block of 2^m."""
+    """Return the slot of level m or more in a block of 2^m."""
     for size in reversed(range(m)):
         block = 2 * block + _chosen(block, size)
     return block
 
 
 def _chosen(block: int, size: int) -> int:
-    """Which half of a block of 2^(size + 1) slots goes on: one bit."""
+    """Return which half of a block of 2^(size + 1) slots goes on: one bit."""
     text = b"%d %d" % (size, block)
     return blake2b(text, digest_size=1, person=b"dpi clock").digest()[0] & 1
 
@@ -97,7 +98,29 @@ _CHUNK = 1 << 16
 """Accounts that are charged at a time."""
 
 
-Asked = tuple[tuple[tuple[int, Fraction], ...], ...]
+class Priced(tuple[tuple[int, Fraction], ...]):
+    """A group whose users pay no more than a price each, so that all who have enough left pay the same.
+
+    A user with s spent pays min(E, floor(f·left)), which is at most the share, so that S_m bounds as before; and what
+    is left, max(left - E, left - floor(f·left)), does not fall in `left`, so that L_m less min(E, floor(f·L_m)) bounds.
+
+    >>> half = Fraction(1, 2)
+    >>> asked = (Priced([(0, half)], Epsilon(10)), Priced([(1, half), (2, half)], Epsilon(10)))
+    >>> bounds, groups = Bounds.initial(Epsilon(1000), top=2).draw(0, asked)
+    >>> [group.epsilon.units for group in groups], bounds.left
+    ([10, 10], (1000, 991, 982))
+    """
+
+    price: Epsilon
+
+    def __new__(cls, classes: Iterable[tuple[int, Fraction]], price: Epsilon) -> Priced:
+        """Return the group of these classes and their shares, with a price."""
+        group = super().__new__(cls, classes)
+        group.price = price
+        return group
+
+
+PaymentRequest = tuple[tuple[tuple[int, Fraction], ...], ...]
 """What a slot asks: its groups, and in each the classes that are measured there with the share of each. Groups have
 classes from low to high, and stand in the order of their first ones: newcomers are in the first group."""
 
@@ -135,13 +158,13 @@ class GroupBudget:
 
     @classmethod
     def of(cls, classes: Iterable[ClassBudget]) -> GroupBudget:
-        """The group of some classes: its price is the largest of their budgets."""
+        """Group some classes: the price is the largest of their budgets."""
         due = tuple(classes)
         return cls(max(due, key=_UNITS).epsilon, due)
 
 
 def steps_of(share: Fraction) -> int:
-    """A share as a whole number of 2^-12; refuses what is none between 0 and 1."""
+    """Return a share as a whole number of 2^-12; refuse what is none between 0 and 1."""
     steps, rest = divmod(share.numerator * SHARE_STEPS, share.denominator)
     if rest or not 0 < steps <= SHARE_STEPS:
         raise OptionError("a class's share must be a fraction above 0 and at most 1, in steps of 2^-12.")
@@ -178,7 +201,7 @@ class Bounds:
 
     @classmethod
     def initial(cls, epsilon: Epsilon, top: int, period: int | None = None) -> Bounds:
-        """Before the first slot."""
+        """Return the bounds before the first slot."""
         return cls(epsilon.units, top, (epsilon.units,), (0,), period=period)
 
     @property
@@ -186,10 +209,11 @@ class Bounds:
         """The most that one user can have lost so far, in units."""
         return self.past + max(self.spent)
 
-    def draw(self, slot: int, asked: Asked) -> tuple[Bounds, tuple[GroupBudget, ...]]:
-        """The bounds that hold after a slot that asks for this, and its budgets."""
+    def draw(self, slot: int, asked: PaymentRequest) -> tuple[Bounds, tuple[GroupBudget, ...]]:
+        """Return the bounds that hold after a slot that asks for this, and the budgets of its groups."""
         shares, begun = _check(asked, self.top), self._entered(slot)
         left, spent, due = [*begun.left], [*begun.spent, 0], dict[int, ClassBudget]()
+        most = {m: group.price.units for group in asked if isinstance(group, Priced) for m, _ in group}
         steps = [0] * (max(shares) + 1)
         for m in range(len(steps)):
             following = min(m + 1, self.top)
@@ -197,7 +221,7 @@ class Bounds:
                 left.append(0 if m in shares else left[m])
             if m not in shares:
                 continue
-            price = class_epsilon(left[m], shares[m])
+            price = min(class_epsilon(left[m], shares[m]), most.get(m, LARGEST))
             due[m] = ClassBudget(m, Epsilon(price), shares[m], left[m])
             steps[m] = due[m].steps
             left[following] = max(left[following], most_left(left[m], shares[m], price))
@@ -213,7 +237,7 @@ class Bounds:
         return replace(begun, left=tuple(left), spent=tuple(spent[:reached]), largest=largest), groups
 
     def after_lost(self, slots: range, largest: Sequence[int], restored: Sequence[int] = ()) -> Bounds:
-        """The bounds after slots whose payments no account remembers: nobody changed class, everybody paid the most.
+        """Return the bounds after slots whose payments are lost: nobody changed class, everybody paid the most.
 
         Of these slots only the largest shares are known, in steps, and after which of them an old copy went on before
         this one. A user of class m who had spent s then counts as one who has spent s + `most_taken`, which does not
@@ -239,7 +263,7 @@ class Bounds:
         return replace(begun, spent=spent, largest=_larger(self.largest, largest), restored=again)
 
     def follows(self, before: Bounds) -> bool:
-        """Whether these can be the bounds after further slots: nothing that was known to be taken is forgotten."""
+        """Return whether these can be the bounds after further slots: nothing known to be taken is forgotten."""
         grown = (
             zip_longest(self.left, before.left, fillvalue=-1),
             zip_longest(self.largest, before.largest, fillvalue=0),
@@ -252,7 +276,7 @@ class Bounds:
         )
 
     def grown(self, epsilon: int) -> Bounds:
-        """The bounds after accounts got more, so that they hold this much: everybody has left what was added, too."""
+        """Return the bounds after accounts got more and now hold this much: what was added, everybody has left."""
         more = epsilon - self.epsilon
         if more < 0:
             raise OptionError("accounts never get less.")
@@ -262,7 +286,7 @@ class Bounds:
         return None if self.period is None else slot // self.period
 
     def _entered(self, slot: int) -> Bounds:
-        """In the epoch of a slot: accounts that were refilled have spent nothing, and their users have paid nothing."""
+        """Enter the epoch of a slot: refilled accounts have spent nothing, and their users have paid nothing."""
         epoch = self._epoch(slot)
         if epoch == self.epoch:
             return self
@@ -279,7 +303,7 @@ def most_taken(
     top: int,
     restored: Sequence[int] = (),
 ) -> Integers:
-    """The most that slots can have taken from accounts with so many payments and so much left: for lost slots.
+    """Return the most that lost slots can have taken from accounts with so many payments and so much left.
 
     Which classes were due in them followed from releases that are lost, so every class counts as due in each of them.
     `largest` are shares that no slot exceeded, in steps; a class that has none can have paid all. *Why this is the
@@ -308,14 +332,14 @@ def most_taken(
 
 
 def _pay(taken: Integers, held: Integers, m: int | Integers, number: int, shares: Integers) -> Integers:
-    """What is taken of what accounts held after so many payments more, from class m on."""
+    """Return what is taken of what accounts held after so many payments more, from class m on."""
     for payment in range(number):
         taken = taken + parts(held - taken, shares[np.minimum(m + payment, shares.size - 1)])
     return taken
 
 
-def _check(asked: Asked, top: int) -> dict[int, Fraction]:
-    """The share of every class that is due; refuses what is no division of classes, newcomers among them."""
+def _check(asked: PaymentRequest, top: int) -> dict[int, Fraction]:
+    """Return the share of every class that is due; refuse what is no division of classes, newcomers among them."""
     shares, first = dict[int, Fraction](), -1
     for group in asked:
         classes = [*dict(group)]
@@ -331,5 +355,5 @@ def _check(asked: Asked, top: int) -> dict[int, Fraction]:
 
 
 def _larger(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
-    """The larger of two shares, class by class."""
+    """Return the larger of two shares, class by class."""
     return tuple(map(max, zip_longest(one, other, fillvalue=0)))

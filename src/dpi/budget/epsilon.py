@@ -26,7 +26,7 @@ Amount = int | float | str | Fraction | Decimal
 
 
 def rational(value: Amount, name: str = "epsilon") -> Fraction:
-    """The number a person wrote: a float counts as its shortest decimal form, so that 0.05 is 1/20.
+    """Read the number a person wrote: a float counts as its shortest decimal form, so that 0.05 is 1/20.
 
     >>> rational(0.05), rational("1e-3"), rational(Fraction(1, 3))
     (Fraction(1, 20), Fraction(1, 1000), Fraction(1, 3))
@@ -39,7 +39,7 @@ def rational(value: Amount, name: str = "epsilon") -> Fraction:
 
 
 def _is_long(value: object) -> bool:
-    """Whether an exponent is so large that the number would take much memory to be written out."""
+    """Return whether an exponent is so large that the number would take much memory to be written out."""
     return isinstance(value, str | Decimal) and len(str(value).lower().partition("e")[2].lstrip("+-0")) > 3
 
 
@@ -63,7 +63,7 @@ class Epsilon:
 
     @classmethod
     def at_most(cls, value: Amount | Epsilon, name: str = "epsilon") -> Self:
-        """The largest amount not above `value`, which must be one unit (2^-40) or more: for budgets and shares.
+        """Return the largest amount not above `value`, which must be one unit (2^-40) or more: for budgets and shares.
 
         >>> Epsilon.at_most(0)
         Traceback (most recent call last):
@@ -92,7 +92,7 @@ class Epsilon:
 
 
 def promised(value: Amount) -> Epsilon:
-    """The ε that every user is promised; above 10 it warns, with `WeakPromise`, that this promises next to nothing.
+    """Return the ε that every user is promised; above 10 warn, with `WeakPromise`, that it promises next to nothing.
 
     >>> promised(1)
     Epsilon(1)
@@ -125,7 +125,7 @@ AS_FLOAT = Codec(AS_NUMBER.write, lambda stated: float(fraction_of(stated)))
 
 
 def or_word(codec: Codec, word: str) -> Codec:
-    """A value, or a word that stands in its place."""
+    """Return the codec of a value, or of a word that stands in its place."""
     return Codec(
         lambda value: word if isinstance(value, str) and value == word else codec.write(value),
         lambda stated: word if isinstance(stated, str) and stated == word else codec.read(stated),

@@ -7,11 +7,12 @@ from types import MappingProxyType
 from typing import Literal
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.adaptive_allocation import Auto, Saving
 from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Constant, Draw, InOrder
+from dpi.budget.auto_allocation import Auto
 from dpi.budget.billing import quota_units
 from dpi.budget.epsilon import AS_AMOUNT, AS_NUMBER, AS_UNITS, Amount, Epsilon, or_word, rational
 from dpi.budget.policy import POLICIES, Fade, Policy, spend_first
+from dpi.budget.saving import Saving
 from dpi.budget.series import SERIES, Series
 from dpi.errors import OptionError
 from dpi.options import Family, Option
@@ -27,12 +28,12 @@ class Ledger(Option):
     Left alone, it suits users who come once and users who stay for ever: `policy="auto"` is `clocked()`, under which
     no account is ever empty, wherever the mechanism measures users by class (`Mechanism.divides`) and nothing below
     says what a slot costs; elsewhere it is `spend_first`. Streams that share a ledger share its policy, and "auto" is
-    then the policy that is there. What it came to is declared with the stream, and stays.
+    then the policy that is there. The chain records which policy "auto" chose, and it stays.
 
     `per_slot` is what a slot costs a user of weight one: an amount, or "auto" to choose it from the public transcript;
     `slots=20` is short for a twentieth of ε. With `every=5` the same is spent on average, most of it in every fifth
     slot, which suits a stream that moves slowly; with `every="auto"`, in as few slots as the tracked drift allows
-    (`dpi.budget.adaptive_allocation`). With `period` the accounts are refilled every so many slots, and the
+    (`dpi.budget.saving`). With `period` the accounts are refilled every so many slots, and the
     guarantee is ε per epoch.
 
     `returning=False` declares that nobody comes back once their account is empty, as where people are seen once: then
@@ -98,7 +99,7 @@ class Ledger(Option):
             )
 
     def held(self, epsilon: Epsilon) -> Epsilon:
-        """What an account holds at first: all of ε, the stream's quota of it, or the rest when it was declared."""
+        """Return what an account holds at first: all of ε, the stream's quota, or the rest when it was declared."""
         if self.quota is None:
             return epsilon if self.rest is None else self.rest
         units = quota_units(epsilon.units, rational(self.quota, "quota"))
@@ -127,7 +128,7 @@ class Ledger(Option):
         return self.per_slot == "auto" and self.slots is None and self.returning
 
     def allocation(self, epsilon: Epsilon, bins: int) -> Allocation:
-        """What each slot gets of accounts that hold ε, where users are not measured by class."""
+        """Return what each slot gets of accounts that hold ε, where users are not measured by class."""
         if self.slots is None and self.per_slot == "auto":
             return Auto(epsilon, bins) if self.returning else Constant(epsilon.fraction)
         per_slot = epsilon.fraction / self.slots if self.slots is not None else rational(self.per_slot, "per_slot")
@@ -143,7 +144,7 @@ class Ledger(Option):
         return Constant(per_slot) if every == 1 else Concentrated(per_slot, every)
 
     def accounts(self, epsilon: Epsilon, key: bytes) -> Accounts:
-        """Empty accounts; which policy "auto" is, the stream has said by then."""
+        """Return empty accounts; which policy "auto" is, the stream has said by then."""
         assert isinstance(self.policy, Policy)  # noqa: S101 - `StreamOptions.resolved`
         return Accounts(epsilon, key=key, policy=self.policy, period=self.period)
 
@@ -174,7 +175,7 @@ class Converging(Option):
     codecs = MappingProxyType({"series": SERIES.codec, "draw": DRAWS.codec.or_none})
 
     def allocation(self, epsilon: Epsilon, bins: int = 0) -> Allocation:
-        """What each slot gets."""
+        """Return what each slot gets."""
         return self.draw.open(self.series, epsilon) if self.draw else InOrder(self.series, epsilon)
 
     def __repr__(self) -> str:

@@ -59,7 +59,7 @@ class Elements:
     """Element t in floating point, for searching only."""
 
     def first_at_most(self, units: int) -> int:
-        """The smallest t with element(t) ≤ units: bisection in floats, settled on exact elements.
+        """Find the smallest t with element(t) ≤ units: bisection in floats, settled on exact elements.
 
         >>> Zeta(2).of(Epsilon.at_most(1)).first_at_most(0)
         817572
@@ -84,7 +84,7 @@ class Series(Option, ABC):
 
     @abstractmethod
     def of(self, epsilon: Epsilon) -> Elements:
-        """The elements that sum to at most ε; refuses an ε that the series cannot reach."""
+        """Return the elements that sum to at most ε; refuse an ε that the series cannot reach."""
 
     @property
     def description(self) -> str:
@@ -140,7 +140,7 @@ class Spence(Series):
         return 2 / (self.mu * self.zeta)
 
     def of(self, epsilon: Epsilon) -> Elements:
-        """The elements; refuses ε > C·π²/6 and says the largest that works."""
+        """Return the elements; refuse ε > C·π²/6 and say the largest that works."""
         c = self.constant * UNITS
         root = self._root(epsilon)
         c_float, log_root = float(c), math.log1p((root - _ONE) / _ONE)
@@ -154,7 +154,7 @@ class Spence(Series):
         return Elements(epsilon, element, estimate)
 
     def _root(self, epsilon: Epsilon) -> int:
-        """m² in units of 2^-128, rounded up; the error of the inverse, below 10^-40, is added before."""
+        """Return m² in units of 2^-128, rounded up; the error of the inverse, below 10^-40, is added before."""
         share = epsilon.fraction / self.constant
         with localcontext(CONTEXT):
             y = Decimal(share.numerator) / share.denominator
@@ -185,7 +185,7 @@ class Zeta(Series):
         object.__setattr__(self, "s", _above_one(s, "s"))
 
     def of(self, epsilon: Epsilon) -> Elements:
-        """The elements ε·t^-s/ζ(s)."""
+        """Return the elements ε·t^-s/ζ(s)."""
         s, above = self.s, _zeta_above(self.s)
         s_float, first = float(s), epsilon.units / float(above)
 
@@ -200,7 +200,7 @@ class Zeta(Series):
 
 
 def _inverse_power(t: int | Decimal, s: Fraction) -> Decimal:
-    """t^-s, rounded a few times in the caller's context."""
+    """Return t^-s, rounded a few times in the caller's context."""
     if s.denominator == 1:
         return 1 / Decimal(t) ** s.numerator
     return (-Decimal(t).ln() * s.numerator / s.denominator).exp()
@@ -226,7 +226,7 @@ class LogSquared(Series):
     kind = "log_squared"
 
     def of(self, epsilon: Epsilon) -> Elements:
-        """The elements ε/(A·j·ln² j), j = t + 1."""
+        """Return the elements ε/(A·j·ln² j), j = t + 1."""
         above = _log_squared_above()
         first = epsilon.units / float(above)
 
@@ -272,7 +272,7 @@ class Geometric(Series):
         object.__setattr__(self, "r", number)
 
     def of(self, epsilon: Epsilon) -> Elements:
-        """The elements ε·(1 - r)·r^(t-1)."""
+        """Return the elements ε·(1 - r)·r^(t-1)."""
         down = math.floor(self.r * _ONE)
         first = epsilon.units * (1 - self.r)
         first_float, log_r = float(first), math.log1p(-float(1 - self.r))

@@ -78,12 +78,12 @@ def canonical(entry: Entry) -> str:
 
 
 def text_digest(text: str) -> str:
-    """The digest of an entry's text."""
+    """Return the digest of an entry's text."""
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=32, person=b"dpi chain").hexdigest()
 
 
 def extend(head: Head, facts: Entry, signer: Signer | None = None) -> Link:
-    """The entry that follows `head`.
+    """Return the entry that follows `head`.
 
     >>> first = extend(Head(), {"kind": "options"})
     >>> second = extend(Head(0, first.digest), {"kind": "release"})
@@ -98,14 +98,14 @@ def extend(head: Head, facts: Entry, signer: Signer | None = None) -> Link:
 
 
 def link_of(certificate: Entry) -> Link:
-    """The link that a release's certificate was made from."""
+    """Return the link that a release's certificate was made from."""
     entry = {name: fact for name, fact in certificate.items() if name not in SEALS}
     signature = certificate.get("signature")
     return Link(canonical(entry), str(certificate.get("digest")), None if signature is None else str(signature))
 
 
 def most_spent(epsilon: int, period: int | None, first: int, last: int, units: int) -> int:
-    """The most that one user can have lost in slots `first` to `last` of a stream, whose budgets sum to `units`.
+    """Return the most that one user can have lost in slots `first` to `last` of a stream of budgets with sum `units`.
 
     ε, or with accounts that are refilled ε for each epoch that was entered; and never more than the budgets.
 
@@ -117,5 +117,5 @@ def most_spent(epsilon: int, period: int | None, first: int, last: int, units: i
 
 
 def options_digest(text: str) -> str:
-    """The fingerprint of a stream's options, which every certificate of it states."""
+    """Return the fingerprint of a stream's options, which every certificate of it states."""
     return hashlib.blake2b(text.encode(), digest_size=32, person=b"dpi options").hexdigest()

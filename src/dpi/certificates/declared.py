@@ -69,7 +69,7 @@ class DeclaredOptions:
     @classmethod
     @lru_cache(maxsize=256)
     def from_text(cls, text: str) -> DeclaredOptions:
-        """The options in a store's text; raises `StateError` if it is damaged, or of a newer program."""
+        """Return the options in a store's text; raise `StateError` if it is damaged, or of a newer program."""
         try:
             options = json.loads(text)
         except ValueError:
@@ -78,7 +78,7 @@ class DeclaredOptions:
 
     @classmethod
     def from_options(cls, options: object) -> DeclaredOptions:
-        """The options of an entry; raises `StateError` if it is damaged, or of a newer program."""
+        """Return the options of an entry; raise `StateError` if it is damaged, or of a newer program."""
         if not isinstance(options, dict):
             raise StateError(_DAMAGED)
         format = options.get("format")
@@ -142,10 +142,10 @@ class DeclaredOptions:
         return self.epsilon.units if self.rest is None else self.rest
 
     @property
-    def discovers(self) -> bool:
-        """Whether the stream finds values, and has no PDF of any."""
+    def asked(self) -> bool:
+        """Whether people ask the stream: not one that finds values, or counts the users of another."""
         mechanism = self.stated.get("mechanism")
-        return isinstance(mechanism, dict) and mechanism.get("kind") == "sparse_histogram"
+        return not isinstance(mechanism, dict) or mechanism.get("kind") not in ("sparse_histogram", "active_users")
 
     @property
     def pool(self) -> tuple[str, str]:
@@ -207,26 +207,28 @@ def name_stream(name: str) -> str:
 
 
 def pool_of(name: str, ledger: str | None) -> tuple[str, str]:
-    """What the ε of a stream of this name and ledger is spent from."""
+    """Return what the ε of a stream of this name and ledger is spent from."""
     return ("series", name) if ledger is None else ("ledger", ledger)
 
 
-def alone_until(streams: Mapping[str, DeclaredOptions], ledger: str | None) -> list[str]:
-    """Return the stream, if any, that has a ledger alone and is measured by class: it tells newcomers.
+def told_until(streams: Mapping[str, DeclaredOptions], ledger: str | None) -> list[str]:
+    """Return the stream, if any, that tells newcomers until a further stream of its ledger is declared.
 
-    A further stream of the ledger ends that, also one with a quota: a first payment need no more be one in its slot.
+    It has what is in no quota, alone and as it was when it began, and is measured by class: a first payment is then one
+    in its slot, and of all that an account was said to hold. Who has a quota goes on.
     """
-    same = [each for each in streams.values() if each.ledger == ledger is not None]
-    return [each.name for each in same if len(same) == 1 and each.top is not None and each.period is None]
+    rest = [each for each in streams.values() if each.ledger == ledger is not None and each.quota is None]
+    known = len(rest) == 1 and rest[0].held == rest_of(rest[0], streams)
+    return [each.name for each in rest if known and each.top is not None and each.period is None]
 
 
 def accounts_of(name: str, ledger: str | None, *, own: bool) -> str | None:
-    """The name of the accounts that pay for a stream; `own` are those of a quota."""
+    """Return the name of the accounts that pay for a stream; `own` are those of a quota."""
     return f"quota {name}" if own and ledger is not None else ledger
 
 
 def assigned(accounts: str, streams: Mapping[str, DeclaredOptions]) -> int:
-    """What accounts of this name do not hold of ε, in units, beside these streams: it is in others' quotas.
+    """Return what accounts of this name do not hold of ε, in units, beside these streams: it is in others' quotas.
 
     Accounts of the rest lack all quotas of their ledger; those of a quota lack all that is not in it.
     """
@@ -237,13 +239,13 @@ def assigned(accounts: str, streams: Mapping[str, DeclaredOptions]) -> int:
 
 
 def rest_of(stream: DeclaredOptions, streams: Mapping[str, DeclaredOptions]) -> int:
-    """The units of a stream's ε that are in no quota of its ledger."""
+    """Return the units of a stream's ε that are in no quota of its ledger."""
     pool = [options for options in streams.values() if options.ledger == stream.ledger]
     return billing.unassigned(stream.epsilon.units, (options.held for options in pool if options.quota is not None))
 
 
 def _budget(stated: object) -> Options:
-    """A budget's fields, which need not be made for it: its series, draw or policy may be somebody else's."""
+    """Return a budget's fields, which need not be made for it: its series, draw or policy may be another class's."""
     if not isinstance(stated, dict) or not isinstance(stated.get("kind"), str):
         raise StateError(_DAMAGED)
     if stated["kind"] not in BUDGETS.kinds:
@@ -256,5 +258,5 @@ def _budget(stated: object) -> Options:
 
 
 def declared(streams: Mapping[str, str]) -> dict[str, DeclaredOptions]:
-    """The options of all streams of a store, by name: `declared(store.streams())`."""
+    """Return the options of all streams of a store, by name: `declared(store.streams())`."""
     return {name: DeclaredOptions.from_text(text) for name, text in streams.items()}

@@ -50,12 +50,12 @@ class NoteKey:
         raw = _decoded(body)
         if not _NAME.fullmatch(name) or raw is None or not re.fullmatch("[0-9a-f]{8}", number):
             raise OptionError(f"{text!r} is no key of a signed note: it must be NAME+NUMBER+KEY.")
-        found = cls(name, raw[0] if raw else 0, raw[1:])
-        if found.kind not in (SIGNED, COSIGNED) or len(found.key) != 32:
+        note_key = cls(name, raw[0] if raw else 0, raw[1:])
+        if note_key.kind not in (SIGNED, COSIGNED) or len(note_key.key) != 32:
             raise OptionError(f"the key of {name} is no Ed25519 key: this program checks no other.")
-        if found.number.hex() != number:
+        if note_key.number.hex() != number:
             raise OptionError(f"the key of {name} has another number than it states.")
-        return found
+        return note_key
 
     @property
     def text(self) -> str:
@@ -107,16 +107,16 @@ class Checkpoint:
         """Return what a note says; raise `OptionError` if it is no checkpoint. Signatures are not checked here."""
         text, gap, lines = note.rpartition("\n\n")
         rows = lines.split("\n")
-        found = cls(text + "\n", tuple(_signature(row) for row in rows[:-1]))
-        parts = found.text.split("\n")
+        checkpoint = cls(text + "\n", tuple(_signature(row) for row in rows[:-1]))
+        parts = checkpoint.text.split("\n")
         plain = all(letter >= " " or letter == "\n" for letter in note)
-        if not gap or rows[-1] or not 0 < len(found.signatures) <= MOST_SIGNATURES or not plain:
+        if not gap or rows[-1] or not 0 < len(checkpoint.signatures) <= MOST_SIGNATURES or not plain:
             raise _malformed()
         if len(parts) < 4 or not all(parts[:-1]) or not _NUMBER.fullmatch(parts[1]):
             raise _malformed()
         if len(_decoded(parts[2]) or b"") != 32:
             raise _malformed()
-        return found
+        return checkpoint
 
     @property
     def note(self) -> str:

@@ -36,9 +36,9 @@ class Cosigner:
     def from_text(cls, text: str) -> Self:
         """Return the witness of what its operator gives: its key and its address, with a space between them."""
         key, *address = text.split()
-        if len(address) != 1 or (found := NoteKey.from_text(key)).kind != COSIGNED:
+        if len(address) != 1 or (note_key := NoteKey.from_text(key)).kind != COSIGNED:
             raise OptionError("a witness is its key (of type 4) and its https address, as in `NAME+ID+KEY https://…`.")
-        return cls(found, *address)
+        return cls(note_key, *address)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Signer:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Signer:
-        """The signer of a private key file, made with owner-only permissions if there is none."""
+        """Return the signer of a private key file, made with owner-only permissions if there is none."""
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -62,7 +62,7 @@ class Signer:
         return cls(key)
 
     def sign(self, digest: str) -> str:
-        """The signature of a digest, as hexadecimal text."""
+        """Return the signature of a digest, as hexadecimal text."""
         return self.key.sign(digest.encode()).hex()
 
     @property
@@ -95,7 +95,7 @@ class Verifier:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Verifier:
-        """The verifier of a file of public keys: one, or several with the oldest first."""
+        """Return the verifier of a file of public keys: one, or several with the oldest first."""
         try:
             text = Path(path).read_bytes()
         except OSError as error:
@@ -104,7 +104,7 @@ class Verifier:
 
     @classmethod
     def from_pem(cls, text: bytes, name: str = "the text") -> Verifier:
-        """The verifier of public keys in PEM form, the oldest first; `name` is what errors call the text."""
+        """Return the verifier of public keys in PEM form, the oldest first; `name` is what errors call the text."""
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

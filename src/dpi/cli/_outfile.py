@@ -144,20 +144,20 @@ def _certificates(path: Path) -> Iterator[tuple[str, int, int, str]]:
     if not path.exists():
         return
     foreign = OptionError(f"`--out` {str(path)!r} is there and holds no releases: it is not replaced.")
-    found: Iterator[object]
+    certificates: Iterator[object]
     if path.suffix in TEXT:
         with path.open("rb") as file:
             if not _START.startswith(file.read(len(_START))):
                 raise foreign
-        found = _read_lines(path)
+        certificates = _read_lines(path)
     else:
         try:
             if not {"slot", "pdf", "certificate"} <= pl.read_parquet_schema(path).keys():
                 raise foreign
         except (pl.exceptions.PolarsError, OSError):
             raise foreign from None
-        found = (_parse(str(text)) for text in pl.read_parquet(path, columns=["certificate"])["certificate"])
-    for certificate in found:
+        certificates = (_parse(str(text)) for text in pl.read_parquet(path, columns=["certificate"])["certificate"])
+    for certificate in certificates:
         match certificate:
             case {"stream": str(stream), "slot": int(slot), "sequence": int(entry), "digest": str(digest)}:
                 yield stream, slot, entry, digest
@@ -166,7 +166,7 @@ def _certificates(path: Path) -> Iterator[tuple[str, int, int, str]]:
 
 
 def _read_lines(path: Path) -> Iterator[object]:
-    """The certificate in each line, None where there is none; not of a last line without an end."""
+    """Yield the certificate in each line, None where there is none; not of a last line without an end."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             release = _parse(line)

@@ -139,8 +139,9 @@ def _read_file(path: Path, command: str) -> dict[str, object]:
 def _spell(known: Mapping[str, Declared], option: str) -> str | None:
     """Return an option that an error names as this command writes it; None if it has no such option."""
     name = option.replace("_", "-")
-    found = next((each for each in (name, f"not-{name}", _WRITTEN.get(option)) if each in known), None)
-    return f"--{found}" if found is not None and known[found].flag and not known[found].setting.argument else found
+    spelling = next((each for each in (name, f"not-{name}", _WRITTEN.get(option)) if each in known), None)
+    flag = spelling is not None and known[spelling].flag and not known[spelling].setting.argument
+    return f"--{spelling}" if flag else spelling
 
 
 def _help(command: Command) -> str:

@@ -30,7 +30,7 @@ def demonstrate(host: str, port: int, json: bool) -> None:
         tokens = Tokens(Path(folder) / "tokens.json")
         curator, analyst = tokens.create("curator", name="demo"), tokens.create("analyst", name="demo")
         settings = StreamSettings(
-            name=NAME, domain=Categories(PAGES), epsilon="1", slot=f"{HOUR}s", begin=_begin(), season=24
+            name=NAME, domain=Categories(PAGES), epsilon="1", slot=f"{HOUR}s", begin=_begin(), season=24, people="0.2"
         )
         config = Config(
             store=f"{folder}/shop.db", tokens=tokens.path, host=host, port=port, delay="500ms", streams={NAME: settings}
@@ -65,7 +65,7 @@ def demonstrate(host: str, port: int, json: bool) -> None:
 
 
 def _begin() -> str:
-    """The slot that is next."""
+    """Return the slot that is next."""
     now = int(time.time())
     return datetime.fromtimestamp(now - now % HOUR + HOUR, UTC).isoformat()
 

@@ -105,7 +105,7 @@ def write_delta(stored: Releases, target: str) -> int:
             added += rows["slot"].n_unique()
             yield from _with_day(rows, day).to_batches()
 
-    schema = _with_day(tidy([], stored.slots), date(1970, 1, 1)).schema
+    schema = _with_day(tidy([], stored.slots, quality=stored.quality), date(1970, 1, 1)).schema
     try:
         write_deltalake(
             table or target,
@@ -169,10 +169,14 @@ def _new_days(
             raise foreign
         first = int(there["slot"][0])
 
-    def day(release: Release) -> date:
-        return slots.start(release.slot).date()
+    def day(pair: tuple[Release, Release | None]) -> date:
+        return slots.start(pair[0].slot).date()
 
-    days = ((each, tidy(group, slots)) for each, group in groupby(stored.between(first, None), day))
+    held = "" if there is None or "rules" not in there.columns else str(there["rules"][0])
+    if there is not None and held != str(stored.quality or ""):
+        raise OptionError(f"{target} was made under other rules ({held or 'none'}): give these, or another folder.")
+    shown = groupby(stored.between(first, None).shown(), day)
+    days = ((each, tidy(group, slots, quality=stored.quality)) for each, group in shown)
     if newest is not None and there is not None:
         begun, frame = next(days, (None, there))
         if begun != newest or not frame.select(_KEYS).head(there.height).equals(there.select(_KEYS)):

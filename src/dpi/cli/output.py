@@ -41,12 +41,12 @@ def document(value: object) -> None:
 
 
 def answer(as_json: bool, value: object, *lines: str) -> None:
-    """What a command found: as one JSON document if that is asked for, or in sentences."""
+    """Print what a command has to say: as one JSON document if that is asked for, or in sentences."""
     document(value) if as_json else say(*lines)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> None:
-    """A plain table; the first `left` columns hold names, the others numbers."""
+    """Print a plain table; the first `left` columns hold names, the others numbers."""
     drawn = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headings))
     for index, heading in enumerate(headings):
         drawn.add_column(heading, justify="left" if index < left else "right", overflow="fold")
@@ -57,7 +57,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, left: in
 
 
 def visible(text: str) -> str:
-    r"""A text with what a terminal would obey or hide (control and direction characters, odd spaces) written out.
+    r"""Return a text whose control and direction characters and odd spaces, which a terminal obeys, are written out.
 
     >>> print(visible("caf\u00e9 \u202etxt.exe\x1b[2J"))
     café \u202etxt.exe\x1b[2J
@@ -68,7 +68,7 @@ def visible(text: str) -> str:
 
 
 def address(store: str) -> str:
-    """A store's name without the password that a database's address may hold.
+    """Return a store's name without the password that a database's address may hold.
 
     >>> address("postgresql://curator:hush@db.example/visits"), address("visits.db")
     ('postgresql://db.example/visits', 'visits.db')
@@ -78,12 +78,12 @@ def address(store: str) -> str:
 
 
 def next_command(store: str, *words: str) -> list[str]:
-    """The line that says what to do next, as a shell takes it; none where it would need a password that is not said."""
+    """Return the line that says what to do next, as a shell takes it; none if it would need a password."""
     return [] if address(store) != store else [f"Next: {shlex.join(('dpi', *words))}"]
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number for a person.
+    """Return a number for a person.
 
     >>> number(12345.678), number(0.000123456), number(None)
     ('12,346', '0.0001235', '–')

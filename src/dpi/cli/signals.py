@@ -61,7 +61,7 @@ class Signals:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """What is done in here is finished first."""
+        """Finish what is done in here before a signal is heeded."""
         self._deferred = True
         try:
             yield

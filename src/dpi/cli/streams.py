@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, cast
 
 from dpi._version import load_plugin
-from dpi.certificates.declared import alone_until, declared, name_stream
+from dpi.certificates.declared import declared, name_stream, told_until
 from dpi.certificates.signature import Signer
 from dpi.cli._errors import check_folder
 from dpi.cli.output import note
@@ -213,7 +213,7 @@ class EngineSettings:
 
 def note_shared(store: Store, ledger: str | None) -> None:
     """Say, before a stream with this ledger is declared, whose later releases have no newcomers because of it."""
-    for name in alone_until(declared(store.streams()), ledger):
+    for name in told_until(declared(store.streams()), ledger):
         of = name_stream(name)
         note(f"later releases of {of} have no numbers of newcomers, because the new stream shares its ε.")
 

@@ -2,8 +2,8 @@
 
 **Guarantee.** All that is discovered, and all releases of the other streams that share its ledger, are together ε-DP at
 user level, for ever. *Why:* discovery is a stream of the same ledger with a quota (`dpi.budget.billing`), whose slots
-lose ε_t·w_{u,t} (`dpi.discovery.driver`); values that were found are public from then on, so that a domain made of them
-is a function of releases.
+lose ε_t·w_{u,t} (`dpi.discovery.text_slot_closer`); values that were found are public from then on, so that a domain
+made of them is a function of releases.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from dpi.budget.epsilon import Amount, Epsilon, promised
 from dpi.budget.ledger import Ledger
 from dpi.budget.policy import spend_first
 from dpi.certificates.signature import Signer
-from dpi.discovery.driver import TextEngine
+from dpi.discovery.text_slot_closer import TextEngine
 from dpi.domain import Categories, Texts
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
-from dpi.mechanism.sparse import FoundTexts, SparseHistogram
+from dpi.mechanism.text_histogram import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store import Store
 from dpi.stream import Stream
-from dpi.stream.driver import PlayedRows
+from dpi.stream.slot_closer import PlayedRows
 
 MOST_USERS = 10**10
 """More than there are people: a threshold beyond it is passed by nobody's value."""
@@ -52,7 +52,7 @@ class Found:
         return list(self.users)
 
     def domain(self, other: str | None = "other") -> Categories:
-        """A domain of the values; one that is called as `other` is goes there."""
+        """Return a domain of the values; one that is called as `other` is goes there."""
         values = [value for value in self.users if value != other]
         if not values:
             raise OptionError(
@@ -68,8 +68,8 @@ class Discovery:
     `texts` is the public universe of values. `epsilon` is that of the store's ledger, and `quota` the part of every
     user's ε that discovery has for itself; the streams that will use the values have the rest. A user pays in their
     first `slots` slots, an equal part of the quota each. `failure` and `most` are those of
-    `dpi.mechanism.sparse.SparseHistogram`, where the proof stands. `slot`, `origin`, `zone`, `start`, `store`, `name`
-    and `signer` are as in `Stream`; a discovery that is in the store goes on where it stopped.
+    `dpi.mechanism.text_histogram.SparseHistogram`, where the proof stands. `slot`, `origin`, `zone`, `start`, `store`,
+    `name` and `signer` are as in `Stream`; a discovery that is in the store goes on where it stopped.
 
     >>> import dpi
     >>> store = dpi.MemoryStore()
@@ -160,7 +160,7 @@ class Discovery:
 
     @property
     def _state(self) -> FoundTexts:
-        self.stream.driver.following()
+        self.stream.driver.next_slot()
         state = self.stream.driver.state.state
         assert isinstance(state, FoundTexts)  # noqa: S101 - of its own mechanism
         return state

@@ -199,7 +199,7 @@ class Amounts(Bins):
         """
         zero, deep = int(np.searchsorted(self.cuts, 0)) + 1, variance.astype(np.float64)
         pdf = np.maximum(pdf - FLOOR / self.size, 0)
-        found = []
+        sides = []
         for side, shares, doubts in (
             (self.plus, pdf[zero:], deep[zero:]),
             (self.minus, pdf[:zero][::-1], deep[:zero][::-1]),
@@ -207,10 +207,10 @@ class Amounts(Bins):
             starts = np.array([0, *side.cuts])
             borders = [0, *(BASE**k for k in range(side.first, side.last + 1))]
             at = np.searchsorted(starts, borders)
-            found.append(side.refined(np.add.reduceat(shares, at), np.add.reduceat(doubts, at)))
-        if found == [None, None]:
+            sides.append(side.refined(np.add.reduceat(shares, at), np.add.reduceat(doubts, at)))
+        if sides == [None, None]:
             return self
-        plus, minus = (Side(0, ()) if side is None else side for side in found)
+        plus, minus = (Side(0, ()) if side is None else side for side in sides)
         return type(self)(self.step, plus=plus, minus=minus)
 
     def _description(self) -> Iterable[object]:

@@ -134,17 +134,17 @@ class Categories(Domain):
 
     def encode(self, column: object) -> Integers:
         """Return the codes of a column of values."""
-        found, rows = self._find_short(column), None
-        if found is None:
+        codes, rows = self._find_short(column), None
+        if codes is None:
             rows = few_texts(column)
             if rows is None:
                 return self._encode(column)
-            found = np.fromiter(map(self._codes.get, rows, repeat(_UNLISTED)), np.int64, len(rows))
-        unlisted = np.flatnonzero(found == _UNLISTED)
+            codes = np.fromiter(map(self._codes.get, rows, repeat(_UNLISTED)), np.int64, len(rows))
+        unlisted = np.flatnonzero(codes == _UNLISTED)
         if unlisted.size:
             rest = np.asarray(column)[unlisted] if rows is None else [rows[row] for row in unlisted]
-            found[unlisted] = self._encode(rest)
-        return found
+            codes[unlisted] = self._encode(rest)
+        return codes
 
     def _find_short(self, column: object) -> Integers | None:
         """Look up a column of numpy texts, all short and ASCII, without an object for each; None for any other."""

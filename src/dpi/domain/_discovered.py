@@ -1,6 +1,6 @@
 """A domain that grows: values that were discovered so far, and a bin for all others.
 
-Knows public values; which of them there are follows from releases (`dpi.mechanism.discovering`).
+Knows public values; which of them there are follows from releases (`dpi.mechanism.value_discovery`).
 """
 
 from __future__ import annotations

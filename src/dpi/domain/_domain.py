@@ -224,8 +224,8 @@ class Hashed(Domain):
         different = texts.drop_nulls().unique()
         codes = (digests(different, self._key)[:, 0] % np.uint64(self.size)).astype(np.int64)
         known = pl.DataFrame({"value": different, "code": codes})
-        found = texts.to_frame().join(known, on="value", how="left", maintain_order="left")["code"]
-        return found.fill_null(OUTSIDE).to_numpy()
+        by_row = texts.to_frame().join(known, on="value", how="left", maintain_order="left")["code"]
+        return by_row.fill_null(OUTSIDE).to_numpy()
 
     def label(self, code: int) -> str:
         """Return the bucket's number."""

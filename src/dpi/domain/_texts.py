@@ -2,7 +2,7 @@
 
 It is declared before any data is seen, like every domain, and far too large to list: texts are numbered, so that one
 can be drawn without a list. In a stream it is one bin, "any of these texts"; which of them are frequent is what
-discovery measures (`dpi.mechanism.sparse`).
+discovery measures (`dpi.mechanism.text_histogram`).
 """
 
 from __future__ import annotations

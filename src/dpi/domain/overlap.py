@@ -58,7 +58,7 @@ class Overlap:
             case Bins(), Bins():
                 return cls._of_bins(old, new)
             case Product(), Product() if list(old.parts) == list(new.parts):
-                parts = [found for name, part in old.parts.items() if (found := cls.of(part, new.parts[name]))]
+                parts = [overlap for name, part in old.parts.items() if (overlap := cls.of(part, new.parts[name]))]
                 return reduce(cls._times, parts) if len(parts) == len(old.parts) else None
         return None
 
@@ -100,9 +100,9 @@ class Overlap:
         """Return the overlap of blocks of bins, given the block of every old and of every new bin."""
         sizes = (int(old.max()) + 1, int(new.max()) + 1)
         pairs, at = np.unique(np.stack([old[self.old], new[self.new]]), axis=1, return_inverse=True)
-        found = np.bincount(self.old, minlength=self.sizes[0]) > 0
+        has_new = np.bincount(self.old, minlength=self.sizes[0]) > 0
         alone = np.bincount(pairs[0], minlength=sizes[0])[pairs[0]] == 1  # counted, so that all of it is exactly one
-        part = np.where(alone, np.bincount(old, found, sizes[0])[pairs[0]], np.bincount(at.ravel(), self.share))
+        part = np.where(alone, np.bincount(old, has_new, sizes[0])[pairs[0]], np.bincount(at.ravel(), self.share))
         return Overlap(sizes, pairs[0], pairs[1], part / np.bincount(old, minlength=sizes[0])[pairs[0]], None)
 
     @property
@@ -159,6 +159,6 @@ def encode(domains: Domains, slots: Integers, values: object) -> tuple[Integers,
     if codes.size != slots.size:
         raise SchemaError("`values` must have as many rows as the other columns.")
     for begins, domain in later:
-        found = before if domain.same_rows(first) else domain.encode_rows(values)
-        codes, counts = (np.where(slots >= begins, *pair) for pair in zip(found, (codes, counts), strict=True))
+        pairs = before if domain.same_rows(first) else domain.encode_rows(values)
+        codes, counts = (np.where(slots >= begins, *pair) for pair in zip(pairs, (codes, counts), strict=True))
     return codes, counts

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Self
 
 from dpi.certificates.signature import Signer
-from dpi.engine.driver import BucketDriver
+from dpi.engine.bucket_slot_closer import BucketSlotCloser
 from dpi.engine.executor import Executor, Local, Pool
 from dpi.errors import OptionError, StateError
 from dpi.noise import RandomSource
-from dpi.store.bank import Bank
 from dpi.store.folder import BITS, Folder
+from dpi.store.ledger_session import LedgerSession
 from dpi.stream.options import StreamOptions
 
 
@@ -36,9 +36,11 @@ class BucketEngine:
     bits: int = BITS
     """2^bits buckets, for a store that is laid out now."""
 
-    def driver(self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> BucketDriver:
-        """A driver of the stream with these options."""
-        store = bank.store
+    def driver(
+        self, newest: StreamOptions, session: LedgerSession, signer: Signer | None, source: RandomSource
+    ) -> BucketSlotCloser:
+        """Return a driver of the stream with these options."""
+        store = session.store
         if store.layout is None:
             store.lay_out_new(None if self.path is None else Path(self.path), self.bits)
         elif self.path is not None and Path(self.path).resolve() != Path(store.layout.path):
@@ -48,7 +50,7 @@ class BucketEngine:
             )
         assert store.folder is not None  # noqa: S101 - it has a layout by now
         self._probe(store.folder)
-        return BucketDriver(newest, bank, signer, source, self.executor)
+        return BucketSlotCloser(newest, session, signer, source, self.executor)
 
     def _probe(self, folder: Folder) -> None:
         """Refuse a folder that is not the same one for every worker."""
@@ -93,5 +95,5 @@ def local(path: str | os.PathLike[str] | None = None, *, bits: int = BITS) -> Bu
 
 
 def pool(workers: int | None = None, path: str | os.PathLike[str] | None = None, *, bits: int = BITS) -> BucketEngine:
-    """Processes on this machine, one for each core unless said."""
+    """Return processes on this machine, one for each core unless said."""
     return BucketEngine(Pool(workers), path, bits)

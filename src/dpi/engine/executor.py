@@ -27,7 +27,7 @@ class Executor(Protocol):
     """Runs a function on every task, here or elsewhere."""
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """The result of each task once, in the order of the tasks; some of them are taken at a time.
+        """Yield the result of each task once, in the order of the tasks; some of them are taken at a time.
 
         Function, tasks and results can be pickled. An error of a task is raised here.
         """
@@ -69,7 +69,7 @@ class Pool:
         self._pool: ProcessPoolExecutor | None = None
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """The result of each task in order; twice as many as there are processes are under way."""
+        """Yield the result of each task in order; twice as many as there are processes are under way."""
         source, under_way, left = iter(tasks), deque[tuple[Task, Future[Result]]](), TRIES
         try:
             while True:

@@ -4,10 +4,11 @@
     close_rows     one bucket's rows of a slot, and its accounts   →  grains, and what changes on the accounts
     close_bucket   the same on files                               →  grains, and new runs of accounts
 
-None of them draws, pays or publishes anything: that is the driver's (`dpi.engine.driver`), once for a slot. So each may
-be run again, twice at the same time, or on another machine, and what is made of the results is the same bytes. A worker
-reads and writes the store's folder and nothing else; who closes buckets has the key of seals, and none that names a
-user. A result is small but for its grains, and what a worker has written is nobody's before the driver lists it.
+None of them draws, pays or publishes anything: that is the driver's (`dpi.engine.bucket_slot_closer`), once for a slot.
+So each may be run again, twice at the same time, or on another machine, and what is made of the results is the same
+bytes. A worker reads and writes the store's folder and nothing else; who closes buckets has the key of seals, and none
+that names a user. A result is small but for its grains, and what a worker has written is nobody's before the driver
+lists it.
 
 **Guarantee.** The grains of all buckets add up to those of the embedded stream, and the changed accounts are the same.
 *Why.* A user's account is in one bucket, so all rows of the user meet there; what they add, and what the account pays,
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpi.budget.account_table import Buckets
+from dpi.budget.account_records import Buckets
 from dpi.budget.charge import Charge
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
@@ -194,7 +195,7 @@ def _read(files: RunFiles | None, runs: Sequence[Run]) -> list[bytes]:
 
 
 @dataclass(eq=False, repr=False)
-class Gathered:
+class BucketTotals:
     """The results of a slot's buckets, added up as they come: memory holds one histogram."""
 
     grains: Integers

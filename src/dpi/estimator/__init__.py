@@ -10,7 +10,17 @@ from dpi.estimator._joint import difference_scale, rose, sum_scale
 from dpi.estimator._layers import Weights
 from dpi.estimator._people import AFTER, WINDOWS, People, Released, Told, next_people, no_people
 from dpi.estimator._state import FREEDOM, QUANTILE, Measurement, Posterior, State, initial_state
-from dpi.estimator._weights import CARD, HEADS, HISTOGRAMS, SHAPES, WEIGHTS, digest, load_weights, trained
+from dpi.estimator._weights import (
+    CARD,
+    HEADS,
+    HISTOGRAMS,
+    SHAPES,
+    WEIGHTS,
+    digest,
+    load_weights,
+    trained,
+    trained_digest,
+)
 
 __all__ = [
     "AFTER",
@@ -41,4 +51,5 @@ __all__ = [
     "step",
     "sum_scale",
     "trained",
+    "trained_digest",
 ]

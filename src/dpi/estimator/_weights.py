@@ -95,3 +95,9 @@ def trained() -> Weights:
             f"the estimator's weights, {WEIGHTS.name}, are not those that its card names. Install dpi-streams again."
         )
     return weights
+
+
+@lru_cache(maxsize=1)
+def trained_digest() -> str:
+    """Return the digest of the weights of this program."""
+    return digest(trained())

@@ -42,19 +42,19 @@ class Calendar:
 
         midnights = self._first_days(numbers) * _DAY
         local = pl.Series(midnights).cast(pl.Datetime("us"))
-        found = local.dt.replace_time_zone(self.zone, ambiguous="earliest", non_existent="null").dt.epoch("us")
-        missing = found.is_null().to_numpy()
-        begins: Integers = found.fill_null(0).to_numpy().copy()
+        starts = local.dt.replace_time_zone(self.zone, ambiguous="earliest", non_existent="null").dt.epoch("us")
+        missing = starts.is_null().to_numpy()
+        begins: Integers = starts.fill_null(0).to_numpy().copy()
         if missing.any():
             begins[missing] = self._after_gap(midnights[missing])
         return begins
 
     def numbers(self, moments: Integers) -> Integers:
-        """The one that each moment, in microseconds since 1970, lies in: the last that has begun by then."""
+        """Return the one that each moment, in microseconds since 1970, lies in: the last that has begun by then."""
         # By the date on the wall, which may be that of the day before again after clocks were put back at midnight.
-        found, where = np.unique(self._of_days(self._wall(moments) // _DAY), return_inverse=True)
-        begun, over = self.begins(found)[where] <= moments, self.begins(found + 1)[where] <= moments
-        numbers: Integers = found[where] - ~begun + over
+        candidates, where = np.unique(self._of_days(self._wall(moments) // _DAY), return_inverse=True)
+        begun, over = self.begins(candidates)[where] <= moments, self.begins(candidates + 1)[where] <= moments
+        numbers: Integers = candidates[where] - ~begun + over
         return numbers
 
     def _first_days(self, numbers: Integers) -> Integers:
@@ -65,21 +65,21 @@ class Calendar:
         return numbers if self.unit == "day" else 7 * numbers - _MONDAY
 
     def _of_days(self, days: Integers) -> Integers:
-        """The one that each day is in."""
+        """Return the one that each day is in."""
         if self.unit == "month":
             months: Integers = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
             return months
         return days if self.unit == "day" else (days + _MONDAY) // 7
 
     def _wall(self, moments: Integers) -> Integers:
-        """What clocks on the wall show, in microseconds since 1970."""
+        """Return what clocks on the wall show, in microseconds since 1970."""
         import polars as pl
 
         times: pl.Series = pl.Series(moments).cast(pl.Datetime("us", "UTC"))
         return times.dt.convert_time_zone(self.zone).dt.replace_time_zone(None).dt.epoch("us").to_numpy()
 
     def _after_gap(self, midnights: Integers) -> Integers:
-        """The first moment at which a clock on the wall shows a time that it skips, or a later one: by halving."""
+        """Return the first moment at which a clock on the wall shows a skipped time, or a later one: by halving."""
         low, high = midnights - 2 * _DAY, midnights + 2 * _DAY  # no zone is a day from UTC
         while (high - low > 1).any():
             middle = (low + high) // 2

@@ -54,18 +54,18 @@ def moments(texts: pl.Series) -> Moments:
     ([1000000, 500000, 0, 0, 0], [True, True, False, False, False], [False, True, False, False, False])
     """
     widths = texts.str.len_bytes().fill_null(0).to_numpy()
-    found = Moments(np.zeros(widths.size, np.int64), *(np.zeros(widths.size, np.bool_) for _ in range(2)))
+    result = Moments(np.zeros(widths.size, np.int64), *(np.zeros(widths.size, np.bool_) for _ in range(2)))
     counts = np.bincount(np.minimum(widths, _LONGEST + 1), minlength=_LONGEST + 2)
     for width in np.flatnonzero(counts[: _LONGEST + 1]).tolist():
         if width >= _SECONDS:
             here = np.flatnonzero(widths == width)
             rows = texts if here.size == widths.size else texts.gather(here)
             characters = np.frombuffer(rows.str.join("").item().encode(), np.uint8).reshape(-1, width)
-            _read(np.ascontiguousarray(characters.T), here, found)
-    return found
+            _read(np.ascontiguousarray(characters.T), here, result)
+    return result
 
 
-def _read(columns: Characters, here: Integers, found: Moments) -> None:
+def _read(columns: Characters, here: Integers, result: Moments) -> None:
     """Read texts of one width, of which a fraction or a zone, or both, can be the rest."""
     width = len(columns)
     for zone in _ZONES:
@@ -76,11 +76,11 @@ def _read(columns: Characters, here: Integers, found: Moments) -> None:
         micros = _wall_clock(columns, fraction, sound)
         if zone == _OFFSET:
             micros -= _offset(columns[-_OFFSET:], sound)
-        if sound.all() and here.size == found.micros.size:
-            found.micros[:], found.read[:], found.local[:] = micros, True, zone == 0
+        if sound.all() and here.size == result.micros.size:
+            result.micros[:], result.read[:], result.local[:] = micros, True, zone == 0
         else:
             to = here[sound]
-            found.micros[to], found.read[to], found.local[to] = micros[sound], True, zone == 0
+            result.micros[to], result.read[to], result.local[to] = micros[sound], True, zone == 0
 
 
 def _wall_clock(columns: Characters, fraction: int, sound: Marks) -> Integers:
@@ -121,7 +121,7 @@ def _one_of(column: Characters, marks: bytes) -> Marks:
 
 
 def _digits(columns: Characters, start: int, count: int, sound: Marks) -> npt.NDArray[np.uint32]:
-    """The number that up to six characters write, in as few bytes; what is no digit is marked as not sound."""
+    """Return the number that up to six characters write, in as few bytes; mark what is no digit as not sound."""
     kind = "u1" if count <= 2 else "u2" if count <= 4 else "u4"
     number: npt.NDArray[np.uint32] = np.zeros(columns.shape[1], kind)
     for column in columns[start : start + count]:

@@ -39,7 +39,7 @@ _LONGEST_FLOAT = 32
 
 
 def read(column: object, name: str) -> pl.Series | list[object]:
-    """The column as a polars series if it has a type of its own, else as a list of Python objects.
+    """Return the column as a polars series if it has a type of its own, else as a list of Python objects.
 
     >>> read([1, 2], "value").dtype
     Int64
@@ -171,7 +171,7 @@ def _canonical(row: object, *, exact: bool) -> str | None:
 
 
 def canonical(column: object, name: str, *, exact: bool = True) -> pl.Series:
-    """The column as 64-bit integers or as text, with missing rows for what is neither.
+    """Return the column as 64-bit integers or as text, with missing rows for what is neither.
 
     With `exact`, a float from which two whole numbers could have become one is missing too: it is nobody's id. Without,
     it has a text like any number: it may well be a value.
@@ -185,8 +185,7 @@ def canonical(column: object, name: str, *, exact: bool = True) -> pl.Series:
 
     plain = read(column, name)
     if isinstance(plain, list):
-        found = [None if row is None else _canonical(row, exact=exact) for row in plain]
-        return pl.Series(found, dtype=pl.String)
+        return pl.Series([None if row is None else _canonical(row, exact=exact) for row in plain], dtype=pl.String)
     kind = plain.dtype
     if kind in (pl.String, pl.Int64):
         return plain
@@ -210,7 +209,7 @@ def canonical(column: object, name: str, *, exact: bool = True) -> pl.Series:
 
 
 def whole(texts: pl.Series) -> pl.Series:
-    """The texts; one that writes a whole number as a float, with a point or an exponent, is that whole number.
+    """Return the texts; a whole number that is written as a float, with a point or an exponent, becomes that number.
 
     So a number is one value however it was exported: 12345678 as "12345678.0" (Python), "1.2345678E7" (Java) or
     "1.2345678e+07" (C, R, Arrow). It is read as a 64-bit float, and must be exact (below 2^53); any other text stays
@@ -235,7 +234,7 @@ def whole(texts: pl.Series) -> pl.Series:
 
 
 def numbers(column: object, name: str) -> npt.NDArray[np.float64]:
-    """The column as floats, NaN where a row is not a number; true and false are 1 and 0, however they are written.
+    """Return the column as floats, NaN where a row is no number; true and false are 1 and 0, however written.
 
     >>> numbers(["1.5", "x", None, True, 10**5000], "value").tolist()
     [1.5, nan, nan, 1.0, inf]
@@ -262,7 +261,7 @@ def _digits(row: object) -> str | None:
 
 
 def times(column: object, name: str) -> pl.Series:
-    """The column as times, dates or numbers if it has a type of its own, else as ISO 8601 text, row by row.
+    """Return the column as times, dates or numbers if it has a type of its own, else as ISO 8601 text, row by row.
 
     So a list is never refused: whether it holds nothing but numbers must not depend on one odd row.
     """
@@ -283,7 +282,7 @@ Source: both ways timed by themselves. 2,000 texts of 100 categories took 0.3 ms
 
 
 def few_texts(column: object) -> list[str] | None:
-    """The rows of a column of few texts, of numpy or in a list; None for any other, which is read as a column.
+    """Return the rows of a column of few texts, of numpy or in a list; None for any other, read as a column.
 
     >>> few_texts(np.array(["a", "b"])), few_texts(["a", None])
     (['a', 'b'], None)
@@ -308,7 +307,7 @@ SHARED = 1 << 24
 
 
 def handful(column: pl.Series) -> list[str] | None:
-    """The rows of a column of a handful of texts, missing ones as None; None for a longer one, or for long texts.
+    """Return the rows of a column of a handful of texts, missing ones as None; None for a longer one or long texts.
 
     >>> import polars as pl
     >>> handful(pl.Series(["a", "b"])), handful(pl.Series(["a"]).new_from_index(0, HANDFUL + 1))
@@ -386,12 +385,12 @@ class Table:
         if self._rows is not None:
             return [row.get(name) for row in self._rows]
         try:
-            found = self._columns[name]  # type: ignore[index]
+            cells = self._columns[name]  # type: ignore[index]
         except (KeyError, TypeError, IndexError, pl.exceptions.ColumnNotFoundError):
             raise SchemaError(f"`events` must have a column {name!r}.") from None
-        return list(found) if isinstance(found, list | tuple) else read(found, name)
+        return list(cells) if isinstance(cells, list | tuple) else read(cells, name)
 
 
 def take(column: pl.Series | list[object], rows: Integers) -> pl.Series | list[object]:
-    """Some rows of a column."""
+    """Return some rows of a column."""
     return [column[i] for i in rows] if isinstance(column, list) else column.gather(rows)

@@ -94,8 +94,8 @@ def normalise(texts: pl.Series) -> pl.Series:
     rows = np.flatnonzero(odd.fill_null(False).to_numpy())
     if not rows.size:
         return texts
-    found = pl.Series([_normal(text) for text in texts[rows].to_list()], dtype=pl.String)
-    return texts.clone().scatter(rows, found)
+    normal = pl.Series([_normal(text) for text in texts[rows].to_list()], dtype=pl.String)
+    return texts.clone().scatter(rows, normal)
 
 
 def _normal(text: str) -> str | None:
@@ -232,8 +232,8 @@ def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes], rule: str) -> Di
     result = np.empty((sizes.size, 2), dtype=np.uint64)
     for count in np.flatnonzero(np.bincount(blocks)).tolist():
         here = np.flatnonzero(blocks == count)
-        found = _mac(content, starts[here], sizes[here], count, encrypt)
-        result[here, 0], result[here, 1] = found[:, 0], found[:, 1]
+        macs = _mac(content, starts[here], sizes[here], count, encrypt)
+        result[here, 0], result[here, 1] = macs[:, 0], macs[:, 1]
     return result
 
 
@@ -295,7 +295,7 @@ def sort_first_bits(names: Digests) -> tuple[npt.NDArray[np.uint64], np.uint64, 
 
 
 def by_first_half(names: Digests) -> Integers:
-    """The order of rows by the first half of their names; rows that agree in it stay as they are.
+    """Return the order of rows by the first half of their names; rows that agree in it stay as they are.
 
     >>> by_first_half(np.array([[2, 5], [1, 1], [2, 4]], dtype=np.uint64)).tolist()
     [1, 0, 2]
@@ -311,7 +311,7 @@ def by_first_half(names: Digests) -> Integers:
 
 
 def by_name(names: Digests, then: Integers) -> Integers:
-    """The order of rows by name and, for one name, by a whole number from 0 on: as `np.lexsort` has it, and faster.
+    """Return the order of rows by name and, for one name, by a whole number from 0 on: `np.lexsort`, but faster.
 
     Should two different names agree in their first bits, which is rare, all columns are sorted one after the other.
 
@@ -321,8 +321,8 @@ def by_name(names: Digests, then: Integers) -> Integers:
     size = len(names)
     words, spare, mask = sort_first_bits(names)
     order = (words & mask).astype(np.int64)
-    found, first = names.take(order, axis=0), words >> spare
-    new = (found[1:, 0] != found[:-1, 0]) | (found[1:, 1] != found[:-1, 1])
+    sorted_names, first = names.take(order, axis=0), words >> spare
+    new = (sorted_names[1:, 0] != sorted_names[:-1, 0]) | (sorted_names[1:, 1] != sorted_names[:-1, 1])
     users = np.append(np.zeros(min(1, size), np.int64), np.cumsum(new))
     width = int(then.max(initial=0)) + 1
     if (new & (first[1:] == first[:-1])).any() or size * width >= 1 << (63 - int(spare)):

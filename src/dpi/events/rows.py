@@ -51,6 +51,12 @@ class Rows:
         return cls(np.empty((0, 2), dtype=np.uint64), none, none, none)
 
     @classmethod
+    def one_each(cls, names: Digests) -> Self:
+        """Return one row for each of some different accounts, sorted by name, of a domain of one value."""
+        none = np.zeros(len(names), dtype=np.int64)
+        return cls(names, none, none, np.ones(len(names), dtype=np.int64), grouped=True)
+
+    @classmethod
     def of(
         cls,
         users: object,
@@ -64,7 +70,7 @@ class Rows:
 
         One without a user or a bin is dropped by itself.
         """
-        heap.keep()
+        heap.keep_freed_memory()
         numbers = plain_integers(users)
         if numbers is not None and numbers.size == bins.size > FEW and np.ndim(slots) == 0 and counts is None:
             keyed = _one_key(numbers, bins)
@@ -124,8 +130,8 @@ class Rows:
 
     def recode(self, bins: Integers) -> Self:
         """Return the rows by other bins, of which `bins` has the new one for every old one; none, if it is negative."""
-        found = bins[self.bins]
-        return replace(self, bins=found, grouped=False).only(found >= 0)
+        new_bins = bins[self.bins]
+        return replace(self, bins=new_bins, grouped=False).only(new_bins >= 0)
 
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Self:
@@ -177,11 +183,11 @@ def changes(*columns: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
     >>> changes(np.array([1, 1, 1]), np.array([2, 2, 3])).tolist()
     [True, False, True]
     """
-    found = np.ones(columns[0].size, dtype=np.bool_)
-    np.not_equal(columns[0][1:], columns[0][:-1], out=found[1:])
+    differs = np.ones(columns[0].size, dtype=np.bool_)
+    np.not_equal(columns[0][1:], columns[0][:-1], out=differs[1:])
     for column in columns[1:]:
-        found[1:] |= column[1:] != column[:-1]
-    return found
+        differs[1:] |= column[1:] != column[:-1]
+    return differs
 
 
 def sizes(begins: Integers, total: int) -> Integers:
@@ -190,7 +196,7 @@ def sizes(begins: Integers, total: int) -> Integers:
     >>> sizes(np.array([0, 2, 3]), 7).tolist()
     [2, 1, 4]
     """
-    found = np.empty_like(begins)
-    np.subtract(begins[1:], begins[:-1], out=found[:-1])
-    found[-1:] = total - begins[-1:]
-    return found
+    lengths = np.empty_like(begins)
+    np.subtract(begins[1:], begins[:-1], out=lengths[:-1])
+    lengths[-1:] = total - begins[-1:]
+    return lengths

@@ -105,7 +105,7 @@ class Slots(Option):
         return f"Slots({grid}, zone={self.zone!r}, lateness={self.lateness})"
 
     def at(self, moment: Moment) -> Moment:
-        """The slot that a moment lies in, or each of a column: microseconds since 1970, all of them readable."""
+        """Return the slot that a moment lies in, or each of a column: microseconds since 1970, all of them readable."""
         if not self.calendar:
             return (moment - self.origin) // self.width
         if isinstance(moment, int):
@@ -196,13 +196,13 @@ class Slots(Option):
         """Each row by itself, with or without a zone: one row's form must not decide how others are read."""
         import polars as pl
 
-        found = iso.moments(column)
-        micros = pl.Series(found.micros)
-        if found.local.any() and self.zone != "UTC":
-            walls = np.flatnonzero(found.local)
+        moments = iso.moments(column)
+        micros = pl.Series(moments.micros)
+        if moments.local.any() and self.zone != "UTC":
+            walls = np.flatnonzero(moments.local)
             micros = micros.scatter(walls, self._local(micros.gather(walls)))
-        if not found.read.all():
-            others = np.flatnonzero(~found.read)
+        if not moments.read.all():
+            others = np.flatnonzero(~moments.read)
             micros = micros.scatter(others, self._parse_any(column.gather(others)))
         return _within(micros, _FARTHEST)
 
@@ -225,11 +225,11 @@ class Slots(Option):
         return moment.astimezone(ZoneInfo(self.zone))
 
     def number(self, time: str | datetime) -> int:
-        """The slot that a public time lies in."""
+        """Return the slot that a public time lies in."""
         return self.at(self.instant(time))
 
     def boundary(self, time: str | datetime, name: str = "time") -> int:
-        """The slot that begins at a public time; refuses a time within a slot, naming those between which it lies.
+        """Return the slot that begins at a public time; refuse a time within one, naming those between which it lies.
 
         >>> Slots("1h").boundary("1970-01-01T05:00")
         5
@@ -262,11 +262,11 @@ class Slots(Option):
         return self.begin(number + 1) + self.lateness
 
     def first_open(self, now: Moment) -> Moment:
-        """The first slot that is still open when the clock shows `now` (microseconds since 1970)."""
+        """Return the first slot that is still open when the clock shows `now` (microseconds since 1970)."""
         return self.at(now - self.lateness)
 
     def next_closing(self, moment: int) -> int:
-        """The first closing time after a moment, in microseconds since 1970.
+        """Return the first closing time after a moment, in microseconds since 1970.
 
         >>> hours = Slots("1h", lateness="10m")
         >>> [hours.next_closing(minute * 60_000_000) // 60_000_000 for minute in (0, 9, 10, 69, 70)]
@@ -282,7 +282,7 @@ def _whole(stated: object, name: str) -> int:
 
 
 def _within(ticks: pl.Series, bound: int) -> pl.Series:
-    """The numbers, missing where they are beyond ± bound."""
+    """Return the numbers, missing where they are beyond ± bound."""
     inside = ((ticks >= -bound) & (ticks <= bound)).fill_null(False)
     return ticks.set(~inside, None)
 
@@ -304,14 +304,14 @@ def _since_1970(raw: object, unit: str) -> pl.Series:
     if column.dtype != pl.String:
         return _floats_since_1970(column, unit)
     narrow = column.cast(pl.Int64, strict=False)
-    found = _whole_since_1970(narrow, unit)
+    micros = _whole_since_1970(narrow, unit)
     odd = (narrow.is_null() & column.is_not_null()).arg_true()
     if odd.len():
         rest = column.gather(odd)
         wide = rest.cast(pl.Int128, strict=False)
         exact = _whole_since_1970(wide, unit)
-        found.scatter(odd, exact.zip_with(wide.is_not_null(), _floats_since_1970(rest, unit)))
-    return found
+        micros.scatter(odd, exact.zip_with(wide.is_not_null(), _floats_since_1970(rest, unit)))
+    return micros
 
 
 def _whole_since_1970(column: pl.Series, unit: str) -> pl.Series:

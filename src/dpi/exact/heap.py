@@ -20,6 +20,6 @@ Source: by trial; benchmarks/small_slots.py (1,000 bins, 2,000 users) has no pag
 
 
 @cache
-def keep() -> None:
+def keep_freed_memory() -> None:
     """Take a large block and give it back, once in a process."""
     np.empty(KEPT, dtype=np.uint8)

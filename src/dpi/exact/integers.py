@@ -23,7 +23,7 @@ WORD = 1 << 32
 
 
 def wide_sum(values: Integers) -> int:
-    """The sum, exact where 64 bits would overflow.
+    """Return the sum, exact where 64 bits would overflow.
 
     >>> wide_sum(np.array([2**62, 2**62])) == 2**63
     True
@@ -53,7 +53,10 @@ def halves(values: Integers) -> tuple[Integers, Integers]:
 
 
 def capped(high: Integers, low: Integers, cap_bits: int) -> Integers:
-    """The sum high · 2^32 + low, cut to ± 2^cap_bits, for |high| ≤ 2^62, 0 ≤ low < 2^63, 32 < cap_bits ≤ 61."""
+    """Return the sum high · 2^32 + low, cut to ± 2^cap_bits.
+
+    For |high| ≤ 2^62, 0 ≤ low < 2^63, 32 < cap_bits ≤ 61.
+    """
     beyond = (1 << (cap_bits - 32)) + 1
     high = np.clip(high + (low >> 32), -beyond, beyond)
     return np.clip((high << 32) + (low & (WORD - 1)), -(1 << cap_bits), 1 << cap_bits)

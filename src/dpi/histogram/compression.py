@@ -70,7 +70,7 @@ class Histogram:
         return self.grains.reshape(self.groups, -1)
 
     def of_groups(self, rows: Sequence[bool]) -> Histogram:
-        """The users of some groups in one histogram: it moves by no more, since a user is in one group."""
+        """Return the users of some groups in one histogram: it moves by no more, since a user is in one group."""
         return replace(self, grains=self.by_group[np.array(rows)].sum(axis=0), groups=1)
 
 
@@ -86,7 +86,7 @@ class Compression(Option, ABC):
         """Return the grains that each (user, bin) pair adds, given weights and names of the users in `pairs`."""
 
     def finish(self, grains: Integers) -> Integers:
-        """The slot's histogram from the sum over all users."""
+        """Return the slot's histogram from the sum over all users."""
         return grains
 
     def over(self, domain: Domain) -> Compression:
@@ -163,7 +163,7 @@ class Truncate(Compression):
 
 
 def truncation_key(key: bytes) -> bytes:
-    """A key for choosing events, from which that of the accounts cannot be told."""
+    """Return a key for choosing events, from which that of the accounts cannot be told."""
     return hashlib.blake2b(key=key[-KEY_BYTES:], digest_size=KEY_BYTES, person=b"dpi truncate").digest()
 
 
@@ -236,7 +236,7 @@ class _TotalsOver(Totals):
         return Pairs(np.arange(sums.size), self.domain.bins(sums), one, one)
 
     def grains(self, pairs: Pairs, weights: Integers, names: Digests) -> Integers:
-        """The user's weight."""
+        """Return the user's weight."""
         return weights[pairs.users]
 
 
@@ -341,7 +341,7 @@ def _check(values: Integers, size: int, most: int, text: str) -> None:
 
 
 def counts(values: object, *, per_user: int, seen: str | int | None = None) -> Histogram:
-    """A histogram from counts that somebody else has aggregated, on the caller's word.
+    """Return a histogram from counts that somebody else has aggregated, on the caller's word.
 
     `per_user` declares the most that one user adds to all counts of one slot together. There are no ids, so no ledger
     can be kept: use a converging budget, or declare with `seen` in how many slots a user appears at most ("once", or a

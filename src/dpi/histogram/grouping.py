@@ -58,7 +58,7 @@ class Groups:
     def __init__(self, rows: Rows, bins: int) -> None:
         if int(rows.bins.max(initial=0)) >= bins or int(rows.bins.min(initial=0)) < 0:
             raise OptionError("`rows` must have the bins of the slot's own domain.")  # else they were another account's
-        heap.keep()
+        heap.keep_freed_memory()
         self._bins = bins
         self._step = min(max(_CHUNK, 2 * bins), _LARGEST_CHUNK)  # as many rows as make it worth to look at all bins
         self._parts: list[tuple[Keys, Integers | None]] = []
@@ -76,7 +76,7 @@ class Groups:
                 cut = start + int(np.searchsorted(words[start:end], words[end - 1] & ~mask))
                 end = cut if cut > start else int(np.searchsorted(words, words[end - 1] | mask, side="right"))
             order = (words[start:end] & mask).view(np.int64)
-            found, new = _apart(rows.names.take(order, 0), words[start:end] >> spare, order)
+            part_names, new = _apart(rows.names.take(order, 0), words[start:end] >> spare, order)
             numbers = np.cumsum(new) - 1
             users = int(numbers[-1]) + 1
             keys = numbers * bins + rows.bins[order]
@@ -87,7 +87,7 @@ class Groups:
                 self._parts.append((keys, None))
             else:
                 self._parts.append(_sum_keys(keys, counts[order]))
-            names.append(found.compress(new, 0))
+            names.append(part_names.compress(new, 0))
             start = end
         self.names = np.concatenate(names)
 

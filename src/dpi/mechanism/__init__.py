@@ -9,7 +9,7 @@ __all__ = ["Estimate", "Measurement", "Mechanism", "mechanism_named"]
 
 
 def mechanism_named(name: str) -> Mechanism[object]:
-    """A mechanism with default options, by name."""
+    """Return a mechanism with default options, by name."""
     from dpi.mechanism.boosted import Boosted
 
     if name != "boosted":

@@ -21,7 +21,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.classes import Asked, GroupBudget
+from dpi.budget.classes import GroupBudget, PaymentRequest
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.policy import Clocked
 from dpi.domain import Domain
@@ -74,6 +74,15 @@ ENGAGEMENT = (
     "further_activity",
 )
 """How users go on: a release has those of these numbers that were measured, each beside its variance."""
+SPANS = (7, 28)
+"""Distinct users, and stickiness by them, are told of so many slots where active users are counted."""
+STICKY = tuple(sorted({*WINDOWS, *SPANS}))
+"""Of so many slots stickiness can be asked."""
+ACROSS = (
+    *(f"active_{span}" for span in SPANS),
+    *(f"stickiness_{span}" for span in SPANS),
+)
+"""What such a count tells across slots: each is told once it is known, beside its variance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +110,10 @@ class Estimate:
     """Where users are measured by class, if what newcomers pay is all that they were asked for …"""
     engagement: Floats | None = None
     """… the numbers of `ENGAGEMENT` and their variances, a row each: NaN if they are no surer than a prior …"""
+    across: Floats | None = None
+    """… those of `ACROSS`, likewise …"""
     since: int = 0
-    """… the first slot that was measured: `reach` is of all who came from then on."""
+    """… and the first slot that was measured: `reach` is of all who came from then on."""
 
 
 class Mechanism(Option, ABC, Generic[State]):
@@ -111,7 +122,7 @@ class Mechanism(Option, ABC, Generic[State]):
     largest_sensitivity: ClassVar[int | None] = None
     """The most grains by which one user may move a histogram that this mechanism takes; None: any number."""
     discovers: ClassVar[bool] = False
-    """Whether it finds values of a domain that grows (`dpi.mechanism.discovering`)."""
+    """Whether it finds values of a domain that grows (`dpi.mechanism.value_discovery`)."""
     by_class: ClassVar[bool] = False
     """Whether it can measure users by class, under the policy `clocked`: it then has `ask`."""
 
@@ -131,7 +142,7 @@ class Mechanism(Option, ABC, Generic[State]):
         return False
 
     def divides(self, domain: Domain) -> bool:
-        """Whether it measures users of a domain by class where nobody says how (`policy="auto"`).
+        """Return whether it measures users of a domain by class where nobody says how (`policy="auto"`).
 
         Not where it was given options that classes know nothing of, or where they would take too much. The rule may
         become better: what it came to is declared with each stream.
@@ -139,23 +150,23 @@ class Mechanism(Option, ABC, Generic[State]):
         return self.by_class
 
     def top(self, domain: Domain) -> int:
-        """The class that takes all further payments, where users are divided and nobody says which it is."""
+        """Return the class that takes all further payments, where users are divided and nobody says which it is."""
         return Clocked().top
 
     @abstractmethod
     def initial(self, domain: Domain, classes: int = 1) -> State:
-        """The state before the first slot; of users in so many classes, which is one unless it measures `by_class`."""
+        """Return the state before the first slot, of users in so many classes: one unless it measures `by_class`."""
 
     def drift(self, state: State) -> float | None:
-        """The step by which log-probabilities move in a slot, as released so far; None if it is not tracked.
+        """Return the step by which log-probabilities move in a slot, as released so far; None if it is not tracked.
 
-        By it budgets are saved up (`dpi.budget.adaptive_allocation`). It is large after a jump, until the new PDF is
+        By it budgets are saved up (`dpi.budget.saving`). It is large after a jump, until the new PDF is
         known.
         """
         return None
 
-    def ask(self, state: State, slot: int) -> Asked:
-        """By class: which classes are due in a slot, the share of what is left that each is asked for, and the groups.
+    def ask(self, state: State, slot: int) -> PaymentRequest:
+        """Return, by class, which are due in a slot, the share of what is left that each is asked for, and the groups.
 
         Class 0 is always due; a share is above 0 and at most 1, in steps of 2^-12; classes of one group are measured in
         one histogram (`dpi.budget.classes`). A function of public state and of the slot's number, before it.
@@ -174,7 +185,7 @@ class Mechanism(Option, ABC, Generic[State]):
     def measure_classes(
         self, state: State, histogram: Histogram, groups: tuple[GroupBudget, ...], slot: int, source: RandomSource
     ) -> Measurement:
-        """The histogram of every group of classes plus exact discrete Laplace noise of scale G/E, drawn once.
+        """Return the histogram of every group of classes plus exact discrete Laplace noise of scale G/E, drawn once.
 
         **Formal guarantee.** (E·w)-DP for a user of weight w in a group whose price is E.
 
@@ -191,10 +202,10 @@ class Mechanism(Option, ABC, Generic[State]):
 
     @abstractmethod
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
-        """The next state and the estimate of the slot: a pure function, its arguments are left as they were."""
+        """Return the next state and the estimate of the slot: a pure function, its arguments are left as they were."""
 
     def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
-        """The state with which a stream goes on whose domain has changed: a pure function of what was measured.
+        """Return the state for a changed domain, with which the stream goes on: a pure function of what was measured.
 
         What is the same in both domains is best kept; a mechanism that does not say how starts anew.
         """
@@ -202,10 +213,10 @@ class Mechanism(Option, ABC, Generic[State]):
 
     @abstractmethod
     def to_bytes(self, state: State) -> bytes:
-        """The state, for storage."""
+        """Encode the state, for storage."""
 
     def digested(self, data: bytes) -> int:
-        """How many first bytes of `to_bytes` end with a BLAKE2b digest, of 32 bytes, of all that follow; 0 if none do.
+        """Return how many first bytes of `to_bytes` end with a BLAKE2b digest (32 bytes) of all that follow; 0 if none.
 
         A store then seals that digest and not a large state once more; when it reads, it digests the state itself.
         """
@@ -213,7 +224,7 @@ class Mechanism(Option, ABC, Generic[State]):
 
     @abstractmethod
     def from_bytes(self, domain: Domain, data: bytes) -> State:
-        """The state of `to_bytes`, bit for bit; raises `StateError` if it is damaged."""
+        """Read the state of `to_bytes`, bit for bit; raise `StateError` if it is damaged."""
 
 
 LONGEST = 64
@@ -243,5 +254,10 @@ def _numbers(value: object) -> int:
 
 
 MECHANISMS: Family[Mechanism[object]] = Family(
-    "mechanism", "dpi.mechanism.boosted", "dpi.mechanism.published", "dpi.mechanism.sparse", "dpi.mechanism.discovering"
+    "mechanism",
+    "dpi.mechanism.boosted",
+    "dpi.mechanism.active_users",
+    "dpi.mechanism.published",
+    "dpi.mechanism.text_histogram",
+    "dpi.mechanism.value_discovery",
 )

@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpi.budget.classes import Asked, GroupBudget
+from dpi.budget.classes import GroupBudget, PaymentRequest
 from dpi.budget.epsilon import UNITS, Epsilon, or_word
 from dpi.domain import Domain
 from dpi.domain.overlap import Overlap
@@ -31,9 +31,10 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism import users as _users
 from dpi.mechanism.base import MECHANISMS, Estimate, Floats, Measurement, Mechanism
-from dpi.mechanism.moving import move_state, move_views, order_partitions
-from dpi.mechanism.rotation import Layout, Turns, Views, automatic_partitions, rotate_views
+from dpi.mechanism.domain_change import move_state, move_views, order_partitions
+from dpi.mechanism.rotation import Turns, Views, rotate_views
 from dpi.mechanism.users import HUGE, AlikeState, GroupSums, UsersState
+from dpi.mechanism.view_layout import Layout, automatic_partitions
 from dpi.noise import RandomSource, add_laplace
 
 LARGEST_SEASON = 1_250_000
@@ -85,7 +86,7 @@ class Boosted(Mechanism[State]):
             raise OptionError(f"`partitions` must differ from each other. Got {given!r}.")
 
     def divides(self, domain: Domain) -> bool:
-        """By class, unless partitions are asked for, or the domain or its season is too large.
+        """Divide by class, unless partitions are asked for, or the domain or its season is too large.
 
         What can be seen in coarse blocks alone is worth more than what classes tell, whose estimator knows none. From
         20,000 bins on they tell no more than they cost: its state takes 750 bytes for each bin, less than 15 MB, and
@@ -96,8 +97,8 @@ class Boosted(Mechanism[State]):
         return domain.size < 2 * HUGE and phases < LARGEST_SEASON and not asked and not self._partitions(domain)
 
     def initial(self, domain: Domain, classes: int = 1) -> State:
-        """The state before the first slot, which knows nothing."""
-        heap.keep()
+        """Return the state before the first slot, which knows nothing."""
+        heap.keep_freed_memory()
         if classes > 1:
             return UsersState.begun(domain.size, classes, self.season or 0)
         layout = self._layout(domain)
@@ -106,7 +107,7 @@ class Boosted(Mechanism[State]):
         return Views.begun(layout, self.season or 0)
 
     def _layout(self, domain: Domain) -> Layout | None:
-        """The views of a domain, or None if its bins are all that is measured."""
+        """Return the views of a domain, or None if its bins are all that is measured."""
         partitions = self._partitions(domain)
         return Layout.of(partitions, domain) if partitions else None
 
@@ -114,20 +115,20 @@ class Boosted(Mechanism[State]):
         return automatic_partitions(domain) if self.partitions == "auto" else self.partitions
 
     def drift(self, state: State) -> float | None:
-        """The root of the mean squared step of the hypotheses, by their weights; near one after a jump.
+        """Return the root of the mean squared step of the hypotheses, by their weights; near one after a jump.
 
         None by class, with a season or with partitions: the hypotheses alone do not say how such a stream moves.
         """
         return state.drift if isinstance(state, AlikeState) and self.season is None else None
 
-    def ask(self, state: State, slot: int) -> Asked:
-        """By class: who is due, for which share and in which histogram, from what was released before."""
+    def ask(self, state: State, slot: int) -> PaymentRequest:
+        """Return, by class, who is due, for which share and in which histogram, from what was released before."""
         return _users.ask(state, slot) if isinstance(state, UsersState) else super().ask(state, slot)
 
     def measure(
         self, state: State, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
     ) -> Measurement:
-        """The histogram plus exact discrete Laplace noise of scale G/ε grains on every bin, drawn once.
+        """Return the histogram plus exact discrete Laplace noise of scale G/ε grains on every bin, drawn once.
 
         With partitions, its sums over the blocks of the one whose turn it is, plus that noise on every block.
 
@@ -148,7 +149,7 @@ class Boosted(Mechanism[State]):
         return Measurement(slot, epsilon, add_laplace(grains, epsilon.scale, source))
 
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
-        """The estimate of the slot; of an unmeasured one it is what was known before."""
+        """Return the next state and the estimate of the slot; of an unmeasured one it is what was known before."""
         if isinstance(state, UsersState):
             return _by_class(state, measurement)
         slot, partial, values = measurement.slot, measurement.partial, measurement.values
@@ -163,7 +164,7 @@ class Boosted(Mechanism[State]):
         return _users.close_alike(state, slot, counts, float(measurement.epsilon), partial=partial)
 
     def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
-        """The state for another domain (`dpi.mechanism.moving`); anew, if the two have nothing in common."""
+        """Return the state for another domain (`dpi.mechanism.domain_change`); anew, if they have nothing in common."""
         overlap, fresh = Overlap.of(old, new), self.initial(new, classes)
         if overlap is None or isinstance(state, UsersState) != isinstance(fresh, UsersState):
             return fresh
@@ -175,7 +176,7 @@ class Boosted(Mechanism[State]):
         return move_views(state, fresh, overlap, *partitions)
 
     def to_bytes(self, state: State) -> bytes:
-        """The state, for storage, with version and checksum."""
+        """Encode the state, for storage, with version and checksum."""
         if isinstance(state, UsersState):
             return _users.to_bytes(state)
         if isinstance(state, Views):
@@ -183,12 +184,12 @@ class Boosted(Mechanism[State]):
         return _users.encode(_ALIKE, state)
 
     def digested(self, data: bytes) -> int:
-        """Its first line and the digest."""
+        """Return the size of its first line and the digest."""
         return _users.digested(data)
 
     def from_bytes(self, domain: Domain, data: bytes) -> State:
-        """The state of `to_bytes`, bit for bit; raises `StateError` if damaged or of another domain or options."""
-        heap.keep()
+        """Read the state of `to_bytes`, bit for bit; raise `StateError` if damaged or of another domain or options."""
+        heap.keep_freed_memory()
         if _users.holds(data):
             divided = _users.from_bytes(data)
             if divided.bins != domain.size:
@@ -202,14 +203,14 @@ class Boosted(Mechanism[State]):
         else:
             state = Views(layout, _users.decode(Turns, _ROTATING, data, _WHOSE))
             parts, sizes = [*state.turns.states], [view.blocks for view in layout.views]
-        found = [(part.bins, part.season.period) for part in parts]
-        if found != [(size, self.season or 0) for size in sizes]:
+        shapes = [(part.bins, part.season.period) for part in parts]
+        if shapes != [(size, self.season or 0) for size in sizes]:
             raise StateError("the state belongs to a mechanism with other options or to another domain.")
         return state
 
 
 def _by_class(state: UsersState, measurement: Measurement) -> tuple[UsersState, Estimate]:
-    """A slot in which users were measured by class; payments are told as parts of ε, which is L_0."""
+    """Estimate a slot in which users were measured by class; payments are told as parts of ε, which is L_0."""
     groups, values = measurement.groups, measurement.values
     if values.size == 0:
         return _users.close_slot(state, measurement.slot, state.epsilon, ())
@@ -221,7 +222,7 @@ def _by_class(state: UsersState, measurement: Measurement) -> tuple[UsersState, 
 
 
 def _sums(row: Floats, group: GroupBudget) -> GroupSums:
-    """A histogram in units of its noise; a tree of sums may have taken a part of the price."""
+    """Return a histogram in units of its noise; a tree of sums may have taken a part of the price."""
     price, classes = max(due.epsilon.units for due in group.classes), [due.number for due in group.classes]
     return GroupSums(
         values=row * (group.epsilon.units / UNITS),

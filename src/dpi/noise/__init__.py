@@ -8,7 +8,7 @@ from dpi.noise._selection import exponential_choices, exponential_mechanism, per
 from dpi.noise.exponential import bernoulli_exp, geometric
 from dpi.noise.laplace import add_laplace
 from dpi.noise.source import RandomSource, SystemSource, UnsafeSeededSource, uniform_below
-from dpi.noise.sparse import sparse_laplace
+from dpi.noise.sparse_laplace import sparse_laplace
 
 __all__ = [
     "RandomSource",

@@ -83,19 +83,19 @@ def exponential_choices(scores: Integers, rate: Fraction, source: RandomSource, 
     total = float(prefix[-1])
     # Each weight e^-x is off by at most (x + 1)·e^-x·2^-49 ≤ 2^-49, the running sum of n by n·2^-53 of the total.
     error = gaps.size * (1 + total) * 2.0**-48
-    found = []
+    choices = []
     for _ in range(draws):
         uniform = LazyUniform(int(source.words(1)[0]), WORD_BITS, source)
         low = uniform.numerator / 2.0**64 * total * (1 - 2.0**-50) - 2 * error
         high = (uniform.numerator + 1) / 2.0**64 * total * (1 + 2.0**-50) + 2 * error
         first, last = prefix.searchsorted((low, high), side="right").tolist()
         # A candidate whose float weight underflowed has an interval narrower than the error: it is found below.
-        found.append(first if first == last else _exponential_exact(gaps, rate, uniform))
-    return found
+        choices.append(first if first == last else _exponential_exact(gaps, rate, uniform))
+    return choices
 
 
 def _exponential_exact(gaps: Words, rate: Fraction, uniform: LazyUniform) -> int:
-    """The same choice for the same uniform, in integers: weights in units of 2^-precision, refined until decided."""
+    """Return the same choice for the same uniform, in integers: weights in units of 2^-precision, refined as needed."""
     levels, level_of = np.unique(gaps, return_inverse=True)
     while True:
         precision = uniform.bits + 64

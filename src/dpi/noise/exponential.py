@@ -38,7 +38,7 @@ def decimal_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
 
 
 def to_decimal(value: Fraction, context: Context) -> Decimal:
-    """The rational, rounded once."""
+    """Return the rational, rounded once."""
     return context.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
@@ -123,7 +123,7 @@ def _floor_logs(words: Words, scale: Fraction, source: RandomSource) -> Integers
 
 
 def split(words: Words, coin_bits: int) -> tuple[Integers, Words]:
-    """The bits of a word above `coin_bits`, and those below: two independent uniforms of one uniform word."""
+    """Return the bits of a word above `coin_bits`, and those below: two independent uniforms of one uniform word."""
     return (words >> np.uint64(coin_bits)).astype(np.int64), words & np.uint64((1 << coin_bits) - 1)
 
 

@@ -48,7 +48,7 @@ def add_laplace(values: Integers, scale: Fraction, source: RandomSource) -> Inte
 
 
 def saturated(values: Integers, high: Integers, low: Integers, bits: int) -> Integers:
-    """The sum values + high · 2^bits + low, cut to ± 2^61, for any high, |values| ≤ 2^60, |low| < 2^bits, bits ≤ 51.
+    """Return values + high · 2^bits + low, cut to ± 2^61, for any high, |values| ≤ 2^60, |low| < 2^bits, bits ≤ 51.
 
     If |high|·2^bits reaches 2^62, the sum is beyond 2^61, on the side of `high`; if not, it stays below 2^63.
     """

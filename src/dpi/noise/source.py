@@ -52,7 +52,7 @@ class UnsafeSeededSource:
         self._calls = 0
 
     def words(self, count: int) -> Words:
-        """The next `count` words of the seed's sequence of calls."""
+        """Return the next `count` words of the seed's sequence of calls."""
         label = f"{self._seed}/{self._calls}".encode()
         self._calls += 1
         return np.frombuffer(hashlib.shake_256(label).digest(8 * count), dtype=np.uint64)
@@ -82,17 +82,17 @@ class LazyUniform:
 
 
 def appended(numerator: int, word: int) -> int:
-    """The first bits of a number with 64 further ones."""
+    """Return the first bits of a number with 64 further ones."""
     return numerator << WORD_BITS | word
 
 
 def leading(number: int, width: int, bits: int) -> int:
-    """The first `bits` of the `width` bits of a number: uniform if the number is."""
+    """Return the first `bits` of the `width` bits of a number: uniform if the number is."""
     return number >> (width - bits)
 
 
 def uniform_below(bound: int, source: RandomSource) -> int:
-    """A uniform integer in 0 … bound - 1, exactly, by rejection.
+    """Return a uniform integer in 0 … bound - 1, exactly, by rejection.
 
     >>> uniform_below(1, SystemSource())
     0

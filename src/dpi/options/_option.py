@@ -55,7 +55,7 @@ def _sequence(value: object) -> list[object] | tuple[object, ...]:
 
 
 def exact_text(number: Fraction) -> str:
-    """A number as text, exactly: a decimal if it is one of at most 18 places, a fraction otherwise.
+    """Return a number as text, exactly: a decimal if it is one of at most 18 places, a fraction otherwise.
 
     >>> exact_text(Fraction(3, 1000)), exact_text(Fraction(1, 3)), exact_text(Fraction(10**8))
     ('0.003', '1/3', '100000000')
@@ -67,7 +67,7 @@ def exact_text(number: Fraction) -> str:
 
 
 def fraction_of(stated: object) -> Fraction:
-    """The number of `exact_text`."""
+    """Return the number of `exact_text`."""
     if not isinstance(stated, str):
         raise OptionError(f"an exact number is written as text. Got {stated!r}.")
     try:
@@ -77,7 +77,7 @@ def fraction_of(stated: object) -> Fraction:
 
 
 def _plain(value: object) -> object:
-    """A value whose kind says it all; numbers that are not whole are written exactly."""
+    """Return a value whose kind says it all; numbers that are not whole are written exactly."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, Option):
@@ -145,7 +145,7 @@ class Option:
 
     @classmethod
     def _made(cls, values: dict[str, object]) -> Self:
-        """The object with these values of its fields; for a constructor that takes others, say how."""
+        """Return the object with these values of its fields; for a constructor that takes others, say how."""
         make: Callable[..., Self] = cls
         return make(**values)
 
@@ -154,13 +154,13 @@ class Option:
         return cls.codecs.get(name, PLAIN)
 
     def _names(self) -> list[str]:
-        """The fields that are options: those that tell two objects apart."""
+        """Return the fields that are options: those that tell two objects apart."""
         public = [field.name for field in fields(self) if field.compare] if is_dataclass(self) else [*vars(self)]
         return [name for name in public if not name.startswith("_") and name not in self.secrets]
 
 
 def kind_of(cls: type[Option]) -> str:
-    """What a class is called in options; a subclass does not pass for the class above it."""
+    """Return what a class is called in options; a subclass does not pass for the class above it."""
     return str(vars(cls).get("kind", cls.__name__.lower()))
 
 
@@ -193,7 +193,7 @@ class Family(Generic[Member]):
         return self._kinds
 
     def read(self, options: object, **secrets: bytes) -> Member:
-        """The object that options state, of whichever kind they say."""
+        """Return the object that options state, of whichever kind they say."""
         kind = options.get("kind") if isinstance(options, dict) else None
         if not isinstance(kind, str) or kind not in self.kinds:
             raise OptionError(f"`{self.name}` must be one of: {', '.join(sorted(self.kinds))}. Got {kind!r}.")

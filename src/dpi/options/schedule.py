@@ -34,7 +34,7 @@ class Schedule(Generic[Known]):
 
     @classmethod
     def of(cls, options: Known, first: int = BEGINNING) -> Schedule[Known]:
-        """The same options in all slots."""
+        """Return the same options in all slots."""
         return cls(((first, options),))
 
     @property
@@ -43,12 +43,12 @@ class Schedule(Generic[Known]):
         return self.entries[-1][1]
 
     def at(self, slot: int) -> Known:
-        """What holds in a slot."""
+        """Return what holds in a slot."""
         after = bisect_right(self.entries, slot, key=lambda entry: entry[0])
         return self.entries[max(after - 1, 0)][1]
 
     def since(self, slot: int, end: int | None = None) -> Schedule[Known]:
-        """What holds in a slot and in those after it, up to before `end`."""
+        """Return what holds in a slot and in those after it, up to before `end`."""
         later = tuple(entry for entry in self.entries if entry[0] > slot and (end is None or entry[0] < end))
         return Schedule(((slot, self.at(slot)), *later))
 
@@ -57,5 +57,5 @@ class Schedule(Generic[Known]):
         return Schedule((*(entry for entry in self.entries if entry[0] < first), (first, options)))
 
     def of_each(self, made: Callable[[Known], Other]) -> Schedule[Other]:
-        """The same with something made of the options."""
+        """Return the same with something made of the options."""
         return Schedule(tuple((first, made(options)) for first, options in self.entries))

@@ -136,8 +136,8 @@ def _combinations(domain: Domain, weight: Floats, values: Mapping[str, int | Seq
             alone = np.bincount(codes, weight, part.size).astype(np.float64)
             inside = np.isin(np.arange(part.size), choose(part, alone, values[name]))
         chosen &= inside[codes]
-    found = np.flatnonzero(chosen)
-    return found[np.argsort(-weight[found], kind="stable")]
+    bins = np.flatnonzero(chosen)
+    return bins[np.argsort(-weight[bins], kind="stable")]
 
 
 def check_part(domain: Product, name: str) -> Domain:

@@ -38,15 +38,17 @@ class Shares:
     value: Floats
     lower: Floats
     upper: Floats
+    codes: Floats | None = None
+    """Under rules, why some are not shown (`dpi.release.quality`)."""
 
     @classmethod
-    def of(cls, pdf: Floats, variance: Floats, everything: float, total: float) -> Shares:
-        """Of summed probabilities and variances, beside the sum of all variances.
+    def of(cls, pdf: Floats, variance: Floats, everything: float, total: float, level: float = LEVEL) -> Shares:
+        """Return the shares of summed probabilities and variances, beside the sum of all variances.
 
         A total that was not measured widens nothing.
         """
         known, pdf = total if np.isfinite(total) else np.inf, at_most_one(pdf)
-        return cls(pdf, *interval(pdf, variance_of_sets(variance, everything), np.zeros_like(pdf), known, LEVEL))
+        return cls(pdf, *interval(pdf, variance_of_sets(variance, everything), np.zeros_like(pdf), known, level))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +84,18 @@ def pairs(domain: Domain) -> list[tuple[str, str]]:
 
 
 def grid(
-    found: Distribution, rows: str, columns: str, values: Values | None = None, *, most: tuple[int, int] = (24, 12)
+    distribution: Distribution,
+    rows: str,
+    columns: str,
+    values: Values | None = None,
+    *,
+    most: tuple[int, int] = (24, 12),
 ) -> Grid:
     """Return the grid of two parts: chosen values, or the largest, at most so many rows and columns.
 
     Cells, and the shares of each part, sum over all values of the other parts, or over those that were named.
     """
-    domain = found.domain
+    domain = distribution.domain
     if not isinstance(domain, Product) or {rows, columns} - domain.parts.keys() or rows == columns:
         raise OptionError("a grid needs two different parts of a product domain.")
     for name in values if isinstance(values, Mapping) else ():
@@ -96,26 +103,28 @@ def grid(
     names = list(domain.parts)
     others = tuple(place for place, name in enumerate(names) if name not in (rows, columns))
     summed, inside = _others(domain, {rows, columns}, values)
-    pdf, variance = (vector.reshape(domain.shape)[inside].sum(axis=others) for vector in (found.pdf, found.variance))
+    pdf, variance = (
+        vector.reshape(domain.shape)[inside].sum(axis=others) for vector in (distribution.pdf, distribution.variance)
+    )
     if names.index(rows) > names.index(columns):
         pdf, variance = pdf.T, variance.T
-    everything = float(found.variance.sum())
+    everything = float(distribution.variance.sum())
 
     def side(name: str, across: int, bound: int) -> tuple[Side, list[Integers]]:
         part, share, noise = domain.parts[name], pdf.sum(axis=across), variance.sum(axis=across)
         sets, labels = choose_sets(part, share, None if values is None else part_values(values, name), bound)
-        shares = Shares.of(_sums(share, sets, 0), _sums(noise, sets, 0), everything, found.total)
+        shares = Shares.of(_sums(share, sets, 0), _sums(noise, sets, 0), everything, distribution.total)
         return Side(name, labels, shares), sets
 
     down, row_sets = side(rows, 1, most[0])
     across, column_sets = side(columns, 0, most[1])
     shares, noise = (_sums(_sums(matrix, row_sets, 0), column_sets, 1) for matrix in (pdf, variance))
-    cells = Shares.of(shares, noise, everything, found.total)
+    cells = Shares.of(shares, noise, everything, distribution.total)
     return Grid(down, across, cells, max(0.0, 1.0 - float(shares.sum())), summed)
 
 
 def _others(domain: Product, shown: set[str], values: Values | None) -> tuple[tuple[str, ...], tuple[Integers, ...]]:
-    """What is summed over, in words, and the codes of each part that are not left out."""
+    """Return what is summed over, in words, and the codes of each part that are not left out."""
     words, codes = [], []
     for name, part in domain.parts.items():
         inside, named = np.arange(part.size), name

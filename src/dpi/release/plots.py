@@ -53,17 +53,17 @@ def blank(width: float, height: float) -> Figure:
     return Picture(figsize=(width, height), layout="constrained")
 
 
-def plot(found: Distribution, title: str, values: Values | None, parts: tuple[str, str] | None) -> Figure:
+def plot(distribution: Distribution, title: str, values: Values | None, parts: tuple[str, str] | None) -> Figure:
     """Draw a distribution with 95 % intervals: steps over the edges of bins, a grid of a product, or bars of values."""
-    domain = found.domain
+    domain = distribution.domain
     by_parts = values is None or isinstance(values, int | Mapping)
     if isinstance(domain, Product) and len(domain.parts) > 1 and by_parts:
-        return _plot_grid(found, title, values, parts)
+        return _plot_grid(distribution, title, values, parts)
     if parts is not None:
         raise OptionError("`parts` are two parts of a product domain that is drawn as a grid.")
     if isinstance(domain, Bins) and domain.edges.size > 1 and values is None:
-        return _plot_steps(found, title, domain)
-    return _plot_bars(found, title, choose(domain, found.pdf, BARS if values is None else values))
+        return _plot_steps(distribution, title, domain)
+    return _plot_bars(distribution, title, choose(domain, distribution.pdf, BARS if values is None else values))
 
 
 def add_caption(figure: Figure, text: str) -> None:
@@ -106,27 +106,27 @@ def _draw_bars(axes: Axes, shares: Shares, *, across: bool) -> None:
         axes.set(xlim=(0, None), xlabel="share of users")
 
 
-def _plot_bars(found: Distribution, title: str, codes: Integers) -> Figure:
-    lower, upper = found.interval()
+def _plot_bars(distribution: Distribution, title: str, codes: Integers) -> Figure:
+    lower, upper = distribution.interval()
     figure = blank(7, 1.1 + 0.27 * codes.size)
     axes = figure.subplots()
-    _draw_bars(axes, Shares(found.pdf[codes], lower[codes], upper[codes]), across=False)
-    axes.set_yticks(np.arange(codes.size), [short_label(found.domain, int(code)) for code in codes])
+    _draw_bars(axes, Shares(distribution.pdf[codes], lower[codes], upper[codes]), across=False)
+    axes.set_yticks(np.arange(codes.size), [short_label(distribution.domain, int(code)) for code in codes])
     axes.set_ylim(codes.size - 0.4, -0.6)  # the first value above
     axes.set_xlabel(f"share of users, with {LEVEL_TEXT} interval")
     axes.set_title(title, loc="left")
-    add_caption(figure, describe_rest(found.domain, codes, found.pdf))
+    add_caption(figure, describe_rest(distribution.domain, codes, distribution.pdf))
     return figure
 
 
-def _plot_steps(found: Distribution, title: str, domain: Bins) -> Figure:
+def _plot_steps(distribution: Distribution, title: str, domain: Bins) -> Figure:
     """Draw the density of an ordered domain: areas are shares, so that bins of different width can be compared."""
     edges = domain.edges
     factors = edges[0] > 0 and np.log10(edges[-1] / edges[0]) >= DECADES
     widths = np.diff(np.log10(edges)) if factors else np.diff(edges)
     even = bool(np.allclose(widths, widths[0]))
     unit = np.ones_like(widths) if even else widths  # bins of one width need no density: the share itself is told
-    share, lower, upper = (end[1 : domain.size - 1] / unit for end in (found.pdf, *found.interval()))
+    share, lower, upper = (end[1 : domain.size - 1] / unit for end in (distribution.pdf, *distribution.interval()))
     figure = blank(8, 4)
     axes = figure.subplots()
     axes.stairs(share, edges, color=COLOURS[0], fill=True, alpha=0.25, lw=0)
@@ -139,16 +139,16 @@ def _plot_steps(found: Distribution, title: str, domain: Bins) -> Figure:
     density = "share of users per factor of ten" if factors else "share of users per unit"
     axes.set_ylabel(("share of users in a bin" if even else density) + f"\n(band: {LEVEL_TEXT})")
     axes.set_title(title, loc="left")
-    below, above = _percent(found.pdf[0]), _percent(found.pdf[-1])
+    below, above = _percent(distribution.pdf[0]), _percent(distribution.pdf[-1])
     add_caption(figure, f"Beyond the edges: {below} of users below {edges[0]:g}, {above} from {edges[-1]:g} on.")
     return figure
 
 
-def _plot_grid(found: Distribution, title: str, values: Values | None, parts: tuple[str, str] | None) -> Figure:
+def _plot_grid(distribution: Distribution, title: str, values: Values | None, parts: tuple[str, str] | None) -> Figure:
     """Draw two parts of a product as a heat map, the first two unless named, with their own shares along its sides."""
     if isinstance(parts, str) or (parts is not None and len(parts) != 2):
         raise OptionError("`parts` must be the names of two parts of the product.")
-    made = grid(found, *(parts or pairs(found.domain)[0]), values, most=CELLS)
+    made = grid(distribution, *(parts or pairs(distribution.domain)[0]), values, most=CELLS)
     across, down = len(made.columns.labels), len(made.rows.labels)
     figure = blank(min(3.4 + 0.62 * across, 13.0), 2.6 + 0.36 * down)
     (top, corner), (middle, right) = figure.subplots(

@@ -20,13 +20,18 @@ from dpi.display.card import bar, card, table
 from dpi.display.markup import Html, element
 from dpi.domain import Amounts, Bins, Domain, Product
 from dpi.errors import OptionError
-from dpi.mechanism.base import AFTER, HORIZON, WINDOWS, at_most_one
+from dpi.mechanism.base import AFTER, HORIZON, SPANS, STICKY, at_most_one
 from dpi.release.choice import bin_of, check_part, choose
 from dpi.release.interval import LEVEL, LEVEL_TEXT, deviations, interval
 
 Floats = npt.NDArray[np.float64]
 NOT_SURER = "not enough measurements yet: the interval would be as wide as the prior. Ask again after more slots."
 """Why a number of engagement is not offered."""
+NOT_COUNTED = (
+    "this is told where active users are counted (`people`, said when a stream begins), once so many slots have passed "
+    "and it is known to within itself."
+)
+"""Why a number across slots is not offered."""
 UNKNOWN = "not known yet"
 """What stands for an interval that says nothing."""
 COHORTS = {"new": "", "first": "first_"}
@@ -137,19 +142,19 @@ class Binned(Answer):
 
     @property
     def known(self) -> bool:
-        """Whether the interval says anything: on the first grid of amounts, one with both signs does not."""
+        """Return whether the interval says anything: on the first grid of amounts, one with both signs does not."""
         lower, upper = self.interval()
         return not (self.first and lower < 0 < upper) and math.isfinite(lower)
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """From the lowest to the highest end of both: it holds wherever in their bins numbers lie."""
+        """Return the interval from the lowest to the highest end of both: it holds wherever in bins numbers lie."""
         ends = (self.value, *self.low.interval(level), *self.high.interval(level))
         return min(ends), max(ends)
 
 
 @dataclass(frozen=True, eq=False)
 class Quantile(Answer):
-    """Where the distribution function of ordered bins passes q; within a bin, numbers may lie anywhere.
+    """Find where the distribution function of ordered bins passes q; within a bin, numbers may lie anywhere.
 
     `error` is that of noise, for numbers that are spread evenly within their bin. The interval also has the width of
     the bins.
@@ -164,7 +169,7 @@ class Quantile(Answer):
     """… and its standard error."""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """From the left end of the bin that may be the first to hold it, to the right end of the last that may."""
+        """Return the interval from the left end of the first bin that may hold it, to the right end of the last."""
         half, last = deviations(level) * self.errors, self.below.size - 1
         first = int(np.argmax(np.append(self.below + half >= self.q, True)))
         end = int(np.argmax(np.append(self.below - half >= self.q, True)))
@@ -206,14 +211,14 @@ class Distribution:
         """Return the share of numbers in [low, high) of an ordered domain; a bin that is cut counts in part."""
         if not low <= high:
             raise OptionError(f"`low` must be at most `high`. Got {low!r} and {high!r}.")
-        edges = _edges(self.domain)
+        edges = edges_of(self.domain)
         left, right = edges[:-1], edges[1:]
         return self._linear(np.clip((np.minimum(right, high) - np.maximum(left, low)) / (right - left), 0, 1))
 
     def count(self, value: object | None = None) -> Count:
         """Return the number of users with one value, or of all users."""
-        found = self._times_total(Answer(1.0, 0.0) if value is None else self.probability(value))
-        return Count(found.value, found.error, self.payers)
+        users = self._times_total(Answer(1.0, 0.0) if value is None else self.probability(value))
+        return Count(users.value, users.error, self.payers)
 
     def newcomers(self) -> Count:
         """Return how many of the active users had never come to this stream before."""
@@ -237,9 +242,20 @@ class Distribution:
             raise OptionError(f"`cohort` must be {' or '.join(COHORTS)}. Got {cohort!r}.")
         return self._engagement(f"{COHORTS[cohort]}retention_{one_of(after, AFTER, 'after')}")
 
+    def active(self, window: int) -> Count | None:
+        """Return the distinct users of the last 7 or 28 slots.
+
+        None unless active users are counted (`people`), and while it is not known.
+        """
+        name = f"active_{one_of(window, SPANS, 'window')}"
+        return self._people(name) if self.people is not None and name in self.people else None
+
     def stickiness(self, window: int) -> Part | None:
-        """Return active users of this slot over the distinct ones of the last 7 or 30 slots; None as in `retention`."""
-        return self._engagement(f"stickiness_{one_of(window, WINDOWS, 'window')}")
+        """Return active users of this slot over the distinct ones of the last 7, 28 or 30 slots; None as above.
+
+        Where active users are counted (`people`) it is known of 7 and 28 slots, elsewhere of 7 and 30.
+        """
+        return self._engagement(f"stickiness_{one_of(window, STICKY, 'window')}")
 
     def further_activity(self) -> Part | None:
         """Return in how many of the next 30 slots a user who is active now will be, on average: a forecast.
@@ -272,7 +288,7 @@ class Distribution:
         return Binned(middle.value, middle.error, *ends, first)
 
     def sum(self) -> Binned:
-        """Mean times total: the sum over users of each user's average value; of `Amounts`, of each user's sum.
+        """Return mean times total: the sum over users of each user's average value; of `Amounts`, of each user's sum.
 
         Users who are missing (`payers`) add what any value may: the interval is open where that has a sign.
         """
@@ -295,13 +311,13 @@ class Distribution:
         return self.quantile(0.5)
 
     def quantile(self, q: float) -> Quantile:
-        """Where the distribution function of an ordered domain passes q, linear within a bin.
+        """Find where the distribution function of an ordered domain passes q, linear within a bin.
 
         The interval holds wherever in their bins the values lie.
         """
         if not 0 <= q <= 1:
             raise OptionError(f"`q` must lie between 0 and 1. Got {q!r}.")
-        edges = _edges(self.domain)
+        edges = edges_of(self.domain)
         cumulative = np.concatenate(([0.0], np.cumsum(self.pdf)))
         code = int(np.clip(np.searchsorted(cumulative, q * cumulative[-1]) - 1, 0, self.pdf.size - 1))
         density = self.pdf[code] / (edges[code + 1] - edges[code])
@@ -346,7 +362,7 @@ class Distribution:
         return Distribution(domain.parts[name], shares, variance, *total, self.people, self.payers)
 
     def correlation(self, one: str, other: str) -> Answer:
-        """Pearson's correlation of two ordered parts of a product."""
+        """Return Pearson's correlation of two ordered parts of a product."""
         domain = self._product(one, other)
         codes = domain.codes(np.arange(domain.size))
         x, y = (_middles(domain.parts[name])[codes[name]] for name in (one, other))
@@ -359,21 +375,21 @@ class Distribution:
         return Answer(r, self._linear(gradient).error)
 
     def l1(self, other: Distribution) -> Answer:
-        """Σ |p - q|: between 0 (equal) and 2 (nothing in common)."""
+        """Return Σ |p - q|: between 0 (equal) and 2 (nothing in common)."""
         self._same(other)
         sign = np.sign(self.pdf - other.pdf)
         error = math.hypot(self._linear(sign).error, other._linear(sign).error)
         return Answer(float(np.abs(self.pdf - other.pdf).sum()), error)
 
     def kl(self, other: Distribution) -> Answer:
-        """Σ p·ln(p/q), the information lost if q is taken for p."""
+        """Return Σ p·ln(p/q), the information lost if q is taken for p."""
         self._same(other)
         p, q = np.maximum(self.pdf, 1e-300), np.maximum(other.pdf, 1e-300)
         error = math.hypot(self._linear(np.log(p / q)).error, other._linear(p / q).error)
         return Answer(max(float(p @ np.log(p / q)), 0.0), error)
 
     def join_size(self, other: Distribution) -> Count:
-        """Pairs of users, one of each stream, with the same value: Σ n·p · m·q."""
+        """Return the pairs of users, one of each stream, with the same value: Σ n·p · m·q."""
         self._same(other)
         value = float(self.pdf @ other.pdf)
         share = Answer(value, math.hypot(self._linear(other.pdf).error, other._linear(self.pdf).error))
@@ -414,7 +430,7 @@ class Distribution:
         return Answer(float(self.pdf @ coefficients), math.sqrt(float(self.variance @ (coefficients - centre) ** 2)))
 
     def _skews(self) -> Floats:
-        """How much of each bin's estimate is prior; a distribution that does not know has none."""
+        """Return how much of each bin's estimate is prior; a distribution that does not know has none."""
         return np.zeros_like(self.pdf)
 
     def _times_total(self, share: Answer) -> Answer:
@@ -464,8 +480,8 @@ def _ordered(domain: Domain) -> Bins:
     return domain
 
 
-def _edges(domain: Domain) -> Floats:
-    """Left and right ends of all bins; the outer ones are as wide as their neighbours."""
+def edges_of(domain: Domain) -> Floats:
+    """Return left and right ends of all bins; the outer ones are as wide as their neighbours."""
     edges = _ordered(domain).edges
     first = edges[1] - edges[0] if edges.size > 1 else 1.0
     last = edges[-1] - edges[-2] if edges.size > 1 else 1.0
@@ -473,13 +489,13 @@ def _edges(domain: Domain) -> Floats:
 
 
 def _middles(domain: Domain) -> Floats:
-    """The middle of each bin; the outer bins at their edge."""
+    """Return the middle of each bin; the outer bins at their edge."""
     return _ordered(domain).middles
 
 
 def _ends(domain: Domain) -> tuple[Floats, Floats]:
-    """The lower and the upper end of each bin; the outer bins at their edge."""
-    edges = _edges(domain)
+    """Return the lower and the upper end of each bin; the outer bins at their edge."""
+    edges = edges_of(domain)
     low, high = edges[:-1].copy(), edges[1:].copy()
     low[0], high[-1] = edges[1], edges[-2]
     return low, high

@@ -290,6 +290,6 @@ def from_frame(frame: pl.DataFrame, *domains: Domain) -> list[Release]:
 
 
 def _loaded(row: dict[str, object]) -> dict[str, object]:
-    """What a row holds as JSON."""
+    """Read what a row holds as JSON."""
     texts = {name: row.get(name) for name in ("certificate", "people")}
     return {name: json.loads(text) for name, text in texts.items() if isinstance(text, str)}

@@ -8,8 +8,9 @@ computes a sum from the release itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from dpi.exact.integers import Integers
 from dpi.release.choice import Floats, check_part, choose
 from dpi.release.grid import Shares, variance_of_sets
 from dpi.release.interval import LEVEL, deviations
-from dpi.release.people import COUNTS, tell_people
+from dpi.release.people import NUMBERS, tell_people
+from dpi.release.quality import Quality, note
 from dpi.release.release import Release
 
 if TYPE_CHECKING:
@@ -30,70 +32,148 @@ Groups = Mapping[str, Sequence[object]] | str
 """Values that are counted together, by the name of each group; or the name of a part of a product."""
 
 
-PEOPLE = [f"{end}{name}" for name in COUNTS for end in ("", "lower_", "upper_")]
+PEOPLE = [f"{end}{name}" for name in NUMBERS for end in ("", "lower_", "upper_")]
 """Columns about all users of a slot."""
 
 
-def tidy(releases: Iterable[Release], slots: Slots | None, groups: Groups | None = None) -> pl.DataFrame:
+VALUES = ("share", "lower", "upper", "users", "lower_users", "upper_users")
+"""Columns about a value, or a group of values."""
+COLUMNS = (
+    *("slot", "start", "end", "value", *VALUES, *PEOPLE),
+    *("measured_at", "carried", "payers", "epsilon_spent", "certificate"),
+)
+RULED = ("note", "rules")
+"""Columns under rules of what is shown."""
+
+
+class _Rows(NamedTuple):
+    """The rows of one slot."""
+
+    release: Release
+    names: tuple[str, ...]
+    numbers: tuple[Floats, ...]
+    """Those of `VALUES`, each with a number for each name."""
+    notes: Sequence[str] = ()
+    """Under rules, what is said of each row."""
+
+
+def tidy(
+    releases: Iterable[tuple[Release, Release | None]],
+    slots: Slots | None,
+    groups: Groups | None = None,
+    quality: Quality | None = None,
+) -> pl.DataFrame:
     """Return one row for each slot and value, or for each slot and group of values.
 
-    `slots` is the stream's clock: without one there are no times. A slot whose domain lacks a value of `groups` has no
-    rows; if that is so of all slots, it is refused.
+    Each release stands beside the mean of its week, if rules ask for one (`dpi.release.quality`). `slots` is the
+    stream's clock: without one there are no times. A slot whose domain lacks a value of `groups` has no rows; if that
+    is so of all slots, it is refused. Under rules there are columns `note`, and `rules` in words.
     """
     import polars as pl
 
-    rows: list[tuple[Release, tuple[str, ...], tuple[Floats, ...]]] = []
-    labels: dict[str, tuple[str, ...]] = {}
-    refused: OptionError | None = None
-    for release in releases:
+    rows = _rows_by_value(releases, quality) if groups is None else _rows_by_group(releases, groups, quality)
+    places = np.repeat(np.arange(len(rows)), [len(each.names) for each in rows])
+    slot_columns = _slot_columns([each.release for each in rows], slots, quality)
+    about = {name: column.gather(places) for name, column in slot_columns}
+    chosen = COLUMNS if quality is None else (*COLUMNS, *RULED)
+    return pl.DataFrame(about | dict(_value_columns(rows))).select(chosen)
+
+
+def _rows_by_value(releases: Iterable[tuple[Release, Release | None]], quality: Quality | None) -> list[_Rows]:
+    """Return a row for each value; labels are made once for each domain."""
+    rows, labels = list[_Rows](), dict[str, tuple[str, ...]]()
+    for release, week in releases:
         domain = release.domain
-        if groups is None:
-            if domain.digest not in labels:
-                labels[domain.digest] = tuple(map(domain.label, range(domain.size)))
-            rows.append((release, labels[domain.digest], _by_value(release)))
-            continue
+        if domain.digest not in labels:
+            labels[domain.digest] = tuple(map(domain.label, range(domain.size)))
+        rows.append(_show(release, week, labels[domain.digest], None, quality))
+    return rows
+
+
+def _rows_by_group(
+    releases: Iterable[tuple[Release, Release | None]], groups: Groups, quality: Quality | None
+) -> list[_Rows]:
+    """Return a row for each group, of the slots whose domain has its values."""
+    rows: list[_Rows] = []
+    refused: OptionError | None = None
+    for release, week in releases:
         try:
-            sets = _sets(domain, groups)
+            sets = _sets(release.domain, groups)
         except OptionError as error:
             refused = error
             continue
-        rows.append((release, tuple(sets), _by_group(release, list(sets.values()))))
+        rows.append(_show(release, week, tuple(sets), list(sets.values()), quality))
     if refused is not None and not rows:
         raise refused
-    sizes = [len(names) for _, names, _ in rows]
+    return rows
 
-    def repeat(each: Iterable[object], kind: pl.DataType | type[pl.DataType]) -> pl.Series:
-        """Return a number of each release as a column."""
-        places = np.repeat(np.arange(len(rows)), sizes)
-        return pl.Series(list(each), dtype=kind, strict=False).gather(places)
 
-    numbers = [np.concatenate([columns[i] for _, _, columns in rows] or [np.zeros(0)]) for i in range(6)]
+def _slot_columns(
+    releases: Sequence[Release], slots: Slots | None, quality: Quality | None
+) -> Iterator[tuple[str, pl.Series]]:
+    """Yield the columns about a slot, with a row for each release."""
+    import polars as pl
+
     time = pl.Datetime("us", slots.zone if slots is not None else "UTC")
-    found = [release for release, _, _ in rows]
-    ends = [None if slots is None else slots.start(release.slot + 1) for release in found]
-    names = [name for _, group, _ in rows for name in group]
-    share, lower, upper, *users = (pl.Series(column, dtype=pl.Float64).fill_nan(None) for column in numbers)
-    people = [_people(release) for release in found]
-    return pl.DataFrame(
-        {
-            "slot": repeat((release.slot for release in found), pl.Int64),
-            "start": repeat((release.start for release in found), time),
-            "end": repeat(ends, time),
-            "value": pl.Series(names, dtype=pl.String),
-            "share": share,
-            "lower": lower,
-            "upper": upper,
-            "users": users[0],
-            "lower_users": users[1],
-            "upper_users": users[2],
-            **{name: repeat((of[i] for of in people), pl.Float64) for i, name in enumerate(PEOPLE)},
-            "measured_at": repeat((release.measured_at(slots) for release in found), time),
-            "carried": repeat((release.carried for release in found), pl.Float64),
-            "payers": repeat((release.payers for release in found), pl.Boolean),
-            "epsilon_spent": repeat((release.epsilon_spent for release in found), pl.Float64),
-            "certificate": repeat((release.certificate.get("digest") for release in found), pl.String),
-        }
-    )
+    ends = [None if slots is None else slots.start(each.slot + 1) for each in releases]
+    people = [_people(each, quality) for each in releases]
+    columns: dict[str, tuple[list[object], pl.DataType | type[pl.DataType]]] = {
+        "slot": ([each.slot for each in releases], pl.Int64),
+        "start": ([each.start for each in releases], time),
+        "end": ([*ends], time),
+        **{name: ([of[i] for of in people], pl.Float64) for i, name in enumerate(PEOPLE)},
+        "measured_at": ([each.measured_at(slots) for each in releases], time),
+        "carried": ([each.carried for each in releases], pl.Float64),
+        "payers": ([each.payers for each in releases], pl.Boolean),
+        "epsilon_spent": ([each.epsilon_spent for each in releases], pl.Float64),
+        "certificate": ([each.certificate.get("digest") for each in releases], pl.String),
+        "rules": ([None if quality is None else str(quality)] * len(releases), pl.String),
+    }
+    for name, (cells, kind) in columns.items():
+        yield name, pl.Series(cells, dtype=kind, strict=False)
+
+
+def _value_columns(rows: Sequence[_Rows]) -> Iterator[tuple[str, pl.Series]]:
+    """Yield the columns about a value or a group, with a row for each; what is not known is null."""
+    import polars as pl
+
+    yield "value", pl.Series([name for each in rows for name in each.names], dtype=pl.String)
+    yield "note", pl.Series([note for each in rows for note in each.notes or [""] * len(each.names)], dtype=pl.String)
+    for number, name in enumerate(VALUES):
+        column = np.concatenate([each.numbers[number] for each in rows] or [np.zeros(0)])
+        yield name, pl.Series(column, dtype=pl.Float64).fill_nan(None)
+
+
+def _show(
+    release: Release,
+    week: Release | None,
+    names: tuple[str, ...],
+    sets: Sequence[Integers] | None,
+    quality: Quality | None,
+) -> _Rows:
+    """Return the rows of a release as they are shown."""
+
+    def read(of: Release) -> tuple[Floats, ...]:
+        return _by_value(of) if sets is None else _by_group(of, sets)
+
+    numbers = read(release)
+    if quality is None:
+        return _Rows(release, names, numbers)
+    few = quality.small(numbers[0] * release.total)
+    if few.any():
+        sets = [np.array([code]) for code in range(few.size)] if sets is None else sets
+        together = np.unique(np.concatenate([*compress(sets, few)]))
+        sets, names = [*compress(sets, ~few), together], (*compress(names, ~few), quality.label(int(few.sum())))
+        numbers = read(release)
+    later = None if week is None else read(week)
+    shares = quality.show(numbers[:3], later and later[:3], unit="points")
+    users = quality.show(numbers[3:], later and later[3:], unit="%")
+    users[:, np.isnan(numbers[3])] = np.nan  # a total that was not measured is no reason to say anything
+    said = [
+        "; ".join(filter(None, (note(share, "points"), note(number, "%") and f"users {note(number, '%')}")))
+        for share, number in zip(shares[3], users[3], strict=True)
+    ]
+    return _Rows(release, names, (*shares[:3], *users[:3]), said)
 
 
 def _by_value(release: Release) -> tuple[Floats, ...]:
@@ -123,12 +203,14 @@ def _users(release: Release, share: Floats, error: Floats) -> tuple[Floats, Floa
     return users, np.maximum(users - half, 0.0), upper
 
 
-def _people(release: Release) -> list[float | None]:
-    """Return newcomers, returning users and reach, each with its interval; None where they cannot be told."""
-    told = tell_people(release)
-    if not told:
-        return [None] * len(PEOPLE)
-    return [number for name in COUNTS for number in (told[name].value, *told[name].interval())]
+def _people(release: Release, quality: Quality | None) -> list[float | None]:
+    """Return all numbers of users but that of the slot, each with its interval; None where it is not told or shown."""
+    told, unknown = tell_people(release), (math.nan,) * 3
+    numbers = np.array([
+        (told[name].value, *told[name].interval()) if name in told else unknown for name in NUMBERS
+    ])  # fmt: skip
+    shown = numbers if quality is None else quality.show([*numbers.T], unit="%")[:3].T
+    return [None if math.isnan(number) else float(number) for number in shown.ravel()]
 
 
 def _sets(domain: Domain, groups: Groups) -> dict[str, Integers]:

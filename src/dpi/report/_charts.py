@@ -10,19 +10,24 @@ from dpi.display.markup import Html, element, join
 from dpi.release.choice import Floats
 from dpi.release.grid import Grid, Shares
 from dpi.release.interval import LEVEL_TEXT
-from dpi.release.people import COUNTS, FIRST_PAYMENTS, LABELS, tell_people
+from dpi.release.people import COUNTS, LABELS, NUMBERS, is_of_its_slot, tell_people
+from dpi.release.quality import Unit
+from dpi.release.shown import show_answer
 from dpi.report import _drawing
-from dpi.report._facts import UPPER, VALUE, Facts
+from dpi.report._facts import CODE, UPPER, VALUE, Facts
 from dpi.report._figures import budget_text, count_text, part_text, percent_text, share_text
 from dpi.report._rows import BARS
 
-ESTIMATED = "plot estimated"  # A chart of estimates: the style sheet hatches the columns that were not measured
+ESTIMATED = "plot estimated"  # A chart of estimates: the script says of a column whether it was measured
 _STRONG = (("strong", 0.75), ("middle", 0.58))
 """From which part of the colour scale on a number is written in the colour of paper: in both themes, in the dark one.
 
 There its contrast is larger than that of ink: at least 3.8 to 1 in every cell.
 """
 _NEXT_TO_NOTHING = 5e-5  # A share that is not worth a sentence; sums of rounded numbers are never quite one
+
+
+_HIDDEN = "No number of users is shown: every interval is wider than the publisher's rules allow."
 
 
 def draw_bars(facts: Facts) -> Html:
@@ -47,20 +52,27 @@ def draw_bars(facts: Facts) -> Html:
 
 def bar_scale(facts: Facts) -> float:
     """Return the share at the right end of the bars: the same for every slot, so that slots can be compared."""
-    return 1.01 * max(facts.largest, float(facts.shares[UPPER, :, -1].max()))
+    return 1.01 * max(facts.largest, float(np.nan_to_num(facts.shares[UPPER, :, -1]).max()))
 
 
 def _bar(facts: Facts, row: int) -> Html:
-    share, lower, upper = facts.shares[:, row, -1].tolist()
+    share, lower, upper = np.nan_to_num(facts.shares[:CODE, row, -1]).tolist()
     scale = 100 / bar_scale(facts)
     track = element(
         "div",
         element("i", class_="bar", style=f"width:{share * scale:.2f}%"),
-        element("i", class_="whisker", style=f"left:{lower * scale:.2f}%;width:{(upper - lower) * scale:.2f}%"),
+        element(
+            "i",
+            class_="whisker",
+            hidden=upper == 0,
+            style=f"left:{lower * scale:.2f}%;width:{(upper - lower) * scale:.2f}%",
+        ),
         class_="track",
     )
     name = element("th", facts.rows.labels[row], scope="row", title=facts.rows.labels[row])
-    return element("tr", name, element("td", track, aria_hidden="true"), element("td", share_text(share, lower, upper)))
+    return element(
+        "tr", name, element("td", track, aria_hidden="true"), element("td", share_text(*facts.shares[:, row, -1]))
+    )
 
 
 def _head(*titles: str) -> Html:
@@ -76,12 +88,15 @@ def draw_map(facts: Facts) -> Html:
     if facts.rest is not None:
         curve = _drawing.draw(columns, _drawing.band(np.zeros(columns), facts.rest[VALUE], 1.0))
         rows.append(_map_row(facts.rows.rest_label, curve, facts.rest, len(facts.rows.labels)))
-    foot = element("tr", element("td"), element("td", _axis(facts)), element("td"))
+    foot = [element("tr", element("td"), element("td", _axis(facts)), element("td"))]
+    if not facts.measured.all():
+        strip = element("div", class_="measured", style=f"--measured:url({_drawing.mask(facts.measured)})")
+        foot.insert(0, element("tr", element("td", "measured"), element("td", strip), element("td")))
     table = element(
         "table",
         element("thead", _head(facts.kind, "Share over time", "Newest slot")),
         element("tbody", *rows),
-        element("tfoot", foot, aria_hidden="true"),
+        element("tfoot", *foot, aria_hidden="true"),
         class_="map" if columns > 400 else "map crisp",
     )
     chosen = _sample(columns, 12)
@@ -101,6 +116,8 @@ def _map_row(label: str, drawn: Html, band: Floats, row: int) -> Html:
 
 def _strip(facts: Facts, row: int) -> Html:
     shares = facts.shares[VALUE, row]
+    if not np.isfinite(shares).any():
+        return _drawing.pictures(_drawing.level(shares, facts.largest), share_text(*facts.shares[:, row, -1]))
     least, most = (percent_text(float(f"{end:.3g}")) for end in (np.nanmin(shares), np.nanmax(shares)))
     return _drawing.pictures(_drawing.level(shares, facts.largest), f"from {least} to {most}")
 
@@ -138,16 +155,18 @@ def draw_series(facts: Facts) -> Html:
 def draw_totals(facts: Facts) -> Html:
     """Draw the number of users over time, where it was measured."""
     if not np.isfinite(facts.total[VALUE]).any():
-        return element("p", "The number of users was not measured in this stream.")
+        hidden = bool((facts.total[CODE] > 0).any())
+        return element("p", _HIDDEN if hidden else "The number of users was not measured in this stream.")
     bands = {"users": facts.total}
-    bands |= {name: band for name, band in zip(COUNTS, facts.people, strict=True) if np.isfinite(band).any()}
+    bands |= {name: band for name, band in zip(COUNTS, facts.people, strict=True) if np.isfinite(band[VALUE]).any()}
     panels = []
     for name, band in bands.items():
-        top, newest, first = _scale_top(band), count_text(*band[:, -1]), name in FIRST_PAYMENTS
-        value, lower, upper = band
+        top, newest = _scale_top(band), count_text(*band[:, -1])
+        every = is_of_its_slot("total" if name == "users" else name, facts.newest)
+        value, lower, upper, _ = band
         whole = join(_drawing.band(lower, upper, top), _drawing.line(value, top))
-        drawn = whole if first else _curve(facts, band, top)
-        kind = "plot" if first else ESTIMATED
+        drawn = whole if every else _curve(facts, band, top)
+        kind = "plot" if every else ESTIMATED
         panels.append(_panel(facts, name, newest, drawn, top, percent=False, kind=kind, data_text=name))
     rows = [(facts.names[i], [count_text(*band[:, i]) for band in bands.values()]) for i in _sample(len(facts.names))]
     heads = ("Slot", *(f"{name.capitalize()} ({LEVEL_TEXT} interval)" for name in bands))
@@ -158,7 +177,9 @@ def _list_people(facts: Facts) -> list[Html]:
     """Return what the newest slot says of its people, as a table."""
     rows = []
     for name, answer in tell_people(facts.newest).items():
-        text = (count_text if name in COUNTS else part_text)(answer.value, *answer.interval())
+        unit: Unit = "%" if name in NUMBERS else "points"
+        rules = None if name == "further_activity" else facts.quality
+        text = (count_text if name in NUMBERS else part_text)(*show_answer(answer, None, rules, unit))
         rows.append(element("tr", element("th", LABELS[name], scope="row"), element("td", text)))
     head = element("thead", _head("Newest slot", f"Estimate ({LEVEL_TEXT} interval)"))
     return [_scroll(head, element("tbody", *rows), "People in the newest slot")] if rows else []
@@ -201,7 +222,7 @@ def list_recent(facts: Facts) -> Html:
     body = []
     for slot in facts.recent:
         top = [
-            element("div", f"{label} ", element("span", share_text(*ends), class_="soft")) for label, *ends in slot.top
+            element("div", f"{label} ", element("span", share_text(*band), class_="soft")) for label, band in slot.top
         ]
         texts = (count_text(*slot.total), budget_text(slot.epsilon), budget_text(slot.spent))
         cells = (slot.name if facts.zone else "—", f"{100 * slot.measured:.0f} %", join(*top), *texts)
@@ -215,9 +236,12 @@ def _scroll(head: Html, body: Html, name: str) -> Html:
 
 
 def _scale_top(band: Floats) -> float:
-    """Return the end of a scale: all estimates, and all but the widest intervals; what is above it is cut off."""
-    upper = band[UPPER, np.isfinite(band[UPPER])]
-    return _room_above(float(np.nanmax(band[VALUE])), float(np.quantile(upper, 0.98)) if upper.size else 0.0)
+    """Return the end of a scale: all estimates, and bands up to three times the median; what is above is cut off."""
+    upper, known = band[UPPER, np.isfinite(band[UPPER])], band[VALUE, np.isfinite(band[VALUE])]
+    if not known.size:
+        return _room_above(0.0)
+    widest = float(np.quantile(upper, 0.98)) if upper.size else 0.0
+    return _room_above(float(known.max()), min(widest, 3 * float(np.median(known)) or widest))
 
 
 def _room_above(*numbers: float) -> float:
@@ -226,13 +250,13 @@ def _room_above(*numbers: float) -> float:
 
 
 def _curve(facts: Facts, band: Floats, top: float) -> Html:
-    """Draw a line with the band of its intervals; where it was not measured, a broken line and a paler band."""
-    drawn = []
+    """Draw a line with the band of its intervals; grey where it was not measured, and then dots where it was."""
+    drawn, gaps = [], not facts.measured.all()
     for where, kind in ((facts.measured, ""), (~facts.measured, " carried")):
         if where.any():
-            value, lower, upper = np.where(where, band, np.nan)
+            value, lower, upper = np.where(where, band[:CODE], np.nan)
             drawn += [_drawing.band(lower, upper, top, f"band{kind}"), _drawing.line(value, top, f"line{kind}")]
-    return join(*drawn)
+    return join(*drawn, *([_drawing.dots(np.where(facts.measured, band[VALUE], np.nan), top)] if gaps else []))
 
 
 def _panel(
@@ -317,7 +341,7 @@ def _grid_table(grid: Grid) -> Html:
     )
     labels = (*columns.labels, "all")
     head = element("tr", element("td", class_="all"), *(element("th", label, scope="col") for label in labels))
-    levels = _drawing.level(grid.cells.value, float(grid.cells.value.max()))
+    levels = _drawing.level(grid.cells.value, float(np.nan_to_num(grid.cells.value).max()))
     body = []
     for row, label in enumerate(grid.rows.labels):
         cells = [_cell(grid.cells, (row, column), float(levels[row, column])) for column in range(many)]
@@ -330,10 +354,16 @@ def _grid_table(grid: Grid) -> Html:
     return element("div", table, class_="wide", tabindex=0, role="region", aria_label=told)
 
 
+def _code(shares: Shares, place: tuple[int, ...]) -> list[float]:
+    return [] if shares.codes is None else [float(shares.codes[place])]
+
+
 def _cell(shares: Shares, place: tuple[int, ...], level: float | None = None) -> Html:
     """Return a number with its interval as a tooltip; without a level it belongs to all of a row or column."""
     value, lower, upper = (float(end[place]) for end in (shares.value, shares.lower, shares.upper))
-    text, title = f"{100 * value:.1f}", share_text(value, lower, upper)
+    text, title = f"{100 * value:.1f}", share_text(value, lower, upper, *_code(shares, place))
+    if np.isnan(value):
+        return element("td", "–", title=title, class_="all" if level is None else False)
     if level is None:
         return element("td", text, title=title, class_="all")
     strong = next((name for name, least in _STRONG if level > least), False)

@@ -56,6 +56,16 @@ def line(values: Floats, top: float, kind: str = "line") -> Html:
     return element("path", class_=kind, d="".join(parts))
 
 
+def dots(values: Floats, top: float) -> Html:
+    """Return a dot in each column that has a number: lines without length, which the style sheet gives round ends."""
+    parts = [
+        f"M{start + at}.5 {height}h0"
+        for start, heights in _runs(values, values, top)
+        for at, height in enumerate(heights)
+    ]
+    return element("path", class_="dots", d="".join(parts))
+
+
 def band(lower: Floats, upper: Floats, top: float, kind: str = "band") -> Html:
     """Return the area between two lines of steps; one without an upper end goes beyond the top."""
     upper = np.where(np.isposinf(upper), 2 * top, upper)

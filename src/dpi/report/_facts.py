@@ -25,7 +25,9 @@ from dpi.release.choice import Floats, Values, short_label
 from dpi.release.grid import Grid, grid, pairs
 from dpi.release.interval import LEVEL
 from dpi.release.people import COUNTS, tell_people
+from dpi.release.quality import Quality, Unit, with_weeks
 from dpi.release.release import MEASURED
+from dpi.release.shown import show_answer, show_grid, show_shares
 from dpi.report import _times
 from dpi.report._figures import fact_text
 from dpi.report._rows import Rows
@@ -36,8 +38,11 @@ GRIDS = 3  # pairs of parts of a product that are drawn as grids
 RECENT = 24  # how many of the last slots are listed
 
 
-VALUE, LOWER, UPPER = range(3)
-"""The first axis of a band: numbers and the ends of their intervals. Its last axis is slots or columns."""
+VALUE, LOWER, UPPER, CODE = range(4)
+"""The first axis of a band: numbers, the ends of their intervals, and why some are not shown (`dpi.release.quality`).
+
+Its last axis is slots or columns.
+"""
 
 
 class Recent(NamedTuple):
@@ -46,7 +51,7 @@ class Recent(NamedTuple):
     name: str
     slot: int
     measured: float
-    top: tuple[tuple[str, float, float, float], ...]
+    top: tuple[tuple[str, Floats], ...]
     total: Floats
     epsilon: float
     spent: float
@@ -81,6 +86,8 @@ class Facts:
     measured_in: str | None  # what the slot is called that the newest picture is from, on average, if it is in the page
     changes: tuple[tuple[str, str, tuple[str, ...]], ...]
     """Stretches of slots with another domain than the newest: the first, the last, and rows without a number."""
+    quality: Quality | None
+    """By which rules numbers are shown."""
 
     @property
     def largest(self) -> float:
@@ -108,28 +115,31 @@ class Facts:
 class _Numbers:
     """What is kept of each release, filled one release at a time."""
 
-    def __init__(self, rows: Rows, domain: Domain, count: int) -> None:
-        self.domain, self.by_domain = domain, {domain.digest: rows}
-        self.shares, (self.rest, self.total) = np.empty((3, len(rows.labels), count)), np.empty((2, 3, count))
-        self.people = np.full((len(COUNTS), 3, count), np.nan)
+    def __init__(self, rows: Rows, domain: Domain, count: int, quality: Quality | None) -> None:
+        self.domain, self.by_domain, self.quality = domain, {domain.digest: rows}, quality
+        self.shares, (self.rest, self.total) = np.empty((4, len(rows.labels), count)), np.empty((2, 4, count))
+        self.people = np.full((len(COUNTS), 4, count), np.nan)
         self.measured, self.epsilon, self.spent = np.empty((3, count))
         self.slots, self.starts, self.domains = list[int](), list[str | None](), list[str]()
         self.guarantees, self.signals = Counter[str](), list[tuple[float, float]]()
-        self.tops: deque[tuple[tuple[str, float, float, float], ...]] = deque(maxlen=RECENT)
+        self.tops: deque[tuple[tuple[str, Floats], ...]] = deque(maxlen=RECENT)
 
-    def add(self, release: Release) -> None:
-        """Keep what is drawn of the next release."""
+    def add(self, release: Release, week: Release | None) -> None:
+        """Keep what is drawn of the next release, beside the mean of its week if rules ask for one."""
         if self.slots and release.slot <= self.slots[-1]:
             raise OptionError("`releases` must be in the order of their slots, each slot once.")
         i, digest = len(self.slots), release.domain.digest
         if digest not in self.by_domain:
             self.by_domain[digest] = self.by_domain[self.domain.digest].find_in(release.domain, self.domain)
         rows = self.by_domain[digest]
-        self.shares[..., i] = rows.shares(release, LEVEL)
-        self.rest[:, i], self.total[:, i] = rows.rest(release, LEVEL), _total(release)
+        self.shares[..., i] = self._show_shares(rows, release, week)
+        self.rest[:, i] = self._show(
+            rows.rest(release, LEVEL), None if week is None else rows.rest(week, LEVEL), "points"
+        )
+        self.total[:, i] = self._show(_total(release), None if week is None else _total(week), "%")
         told = tell_people(release)
         if told:
-            self.people[..., i] = [(told[name].value, *told[name].interval(LEVEL)) for name in COUNTS]
+            self.people[..., i] = [show_answer(told[name], None, self.quality, "%") for name in COUNTS]
         self.measured[i], self.epsilon[i], self.spent[i] = release.measured, release.epsilon, release.epsilon_spent
         self.slots.append(release.slot)
         self.starts.append(release.start_text)
@@ -137,20 +147,48 @@ class _Numbers:
         self.signals.append(signals_to_noise(release))
         self.guarantees[release.guarantee] += 1
         if i >= self.epsilon.size - RECENT:
-            self.tops.append(_find_top(release, rows))
+            codes = rows.largest(release, 3)
+            top = show_shares(release, week, self.quality, [np.array([code]) for code in codes]).T
+            self.tops.append(
+                tuple((short_label(release.domain, code), band) for code, band in zip(codes, top, strict=True))
+            )
+
+    def _show_shares(self, rows: Rows, release: Release, week: Release | None) -> Floats:
+        """Return the band of all rows; what the domain does not have is no number, and has no reason."""
+        band = rows.shares(release, LEVEL)
+        if self.quality is None:
+            return np.concatenate([band, np.zeros_like(band[:1])])
+        users = None if self.quality.size is None else np.where(rows.there, band[VALUE] * release.total, math.inf)
+        return self.quality.show(band, None if week is None else rows.shares(week, LEVEL), unit="points", users=users)
+
+    def _show(self, slot: Numbers, week: Numbers | None, unit: Unit) -> Floats:
+        if self.quality is None or math.isnan(slot[VALUE]):
+            return np.array([*slot, 0.0])
+        return self.quality.show(slot, week, unit=unit)
 
 
-def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
+Numbers = tuple[float, float, float]
+"""A value and the ends of its interval."""
+
+
+def reduce(
+    releases: Sequence[Release],
+    values: Values | None = None,
+    quality: Quality | None = None,
+    week: int | None = None,
+) -> Facts:
     """Return the facts of a stream with at least one release; `values` have a row, or the largest (`dpi.report._rows`).
 
     Where the domain has changed on the way, rows are those of the newest, and have numbers where the domain of a slot
-    has the same values.
+    has the same values. Numbers are shown by rules; `week` is how many slots a week has, where these ask for one.
     """
     newest = releases[len(releases) - 1]
     rows = Rows.of(newest, values)
-    read = _Numbers(rows, newest.domain, len(releases))
-    for release in releases:
-        read.add(release)
+    read = _Numbers(rows, newest.domain, len(releases), quality)
+    for release, mean in ((each, None) for each in releases) if week is None else with_weeks(releases, week):
+        read.add(release, mean)
+    if not np.isfinite(read.shares[VALUE]).any():
+        raise OptionError("`points` leaves no share to show: every interval is wider. Give a larger number.")
     count = len(read.slots)
     clock = _times.moments(read.starts)
     called = _times.names(clock) if clock else [f"slot {slot:,}" for slot in read.slots]
@@ -171,11 +209,13 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
         names=tuple(_spans(called, borders)),
         marks=tuple(marks),
         rows=rows,
-        shares=_means(read.shares, borders),
-        rest=_means(read.rest, borders) if rows.others else None,
-        grids=tuple(grid(newest, *pair, parts) for pair in pairs(newest.domain)[:GRIDS]),
-        total=_means(read.total, borders),
-        people=_means(read.people, borders),
+        shares=_column_bands(read.shares, borders),
+        rest=_column_bands(read.rest, borders) if rows.others else None,
+        grids=tuple(
+            show_grid(grid(newest, *pair, parts), quality, newest.total) for pair in pairs(newest.domain)[:GRIDS]
+        ),
+        total=_column_bands(read.total, borders),
+        people=np.stack([_column_bands(band, borders) for band in read.people]),
         measured=_means(read.measured, borders) >= MEASURED,
         epsilon=_means(read.epsilon, borders),
         spent=np.maximum.reduceat(read.spent, borders),
@@ -184,6 +224,7 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
         empty=are_noise(read.signals),
         measured_in=_measured_in(newest, read.slots, called),
         changes=tuple(_changes(read, called)),
+        quality=quality,
     )
 
 
@@ -208,14 +249,6 @@ def _total(release: Release) -> tuple[float, float, float]:
     return release.total, min(release.total, max(0.0, lower)), upper
 
 
-def _find_top(release: Release, rows: Rows) -> tuple[tuple[str, float, float, float], ...]:
-    lower, upper = release.interval(LEVEL)
-    return tuple(
-        (short_label(release.domain, code), float(release.pdf[code]), float(lower[code]), float(upper[code]))
-        for code in rows.largest(release, 3)
-    )
-
-
 def _list_recent(read: _Numbers, called: Sequence[str]) -> Iterator[Recent]:
     for i, top in zip(range(len(called) - 1, -1, -1), reversed(read.tops), strict=False):
         cost, spent = float(read.epsilon[i]), float(read.spent[i])
@@ -230,6 +263,12 @@ def _means(values: Floats, borders: Integers) -> Floats:
     sizes = np.diff(np.append(borders, values.shape[-1]))
     means: Floats = np.add.reduceat(values, borders, axis=-1) / sizes
     return means
+
+
+def _column_bands(band: Floats, borders: Integers) -> Floats:
+    """Return the same of a band; its code is that of the widest interval, or else what is said of any slot."""
+    most, least = (how.reduceat(band[CODE], borders, axis=-1) for how in (np.maximum, np.minimum))
+    return np.concatenate([_means(band[:CODE], borders), np.where(most > 0, most, least)[np.newaxis]])
 
 
 def _spans(called: Sequence[str], borders: Integers) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.exact.integers import Integers
+from dpi.release.quality import SMALL, WEEK, note, width_text
 from dpi.release.queries import Floats, interval_text
 
 _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
@@ -28,25 +29,30 @@ def round_ends(share: Floats, lower: Floats, upper: Floats) -> tuple[Integers, I
     return np.rint(percent * 10.0**d).astype(np.int64), d
 
 
-def share_text(share: float, lower: float, upper: float) -> str:
-    """Return a share with its interval, in per cent.
+def share_text(share: float, lower: float, upper: float, code: float = 0.0) -> str:
+    """Return a share with its interval, in per cent; under rules, why it is not shown, or that it is a week's.
 
     >>> share_text(0.1234, 0.118, 0.1291), share_text(0.00021, 0, 0.00052)
     ('12.3 % (11.8 … 12.9)', '0.0210 % (0.0000 … 0.0520)')
     >>> share_text(math.nan, math.nan, math.nan)
     'no such value'
+    >>> share_text(math.nan, math.nan, math.nan, 14.2), share_text(0.1234, 0.118, 0.1291, WEEK)
+    ('not shown: ± 14 points', '12.3 % (11.8 … 12.9) of a week')
     """
+    said = note(code, "points")
     if not math.isfinite(share):
-        return "no such value"
+        return said or "no such value"
     whole, d = round_ends(np.array([share]), np.array([lower]), np.array([upper]))
     value, low, high = (f"{n / 10 ** int(d[0]):.{int(d[0])}f}" for n in whole[:, 0].tolist())
-    return f"{value} % ({low} … {high})"
+    return f"{value} % ({low} … {high}) {said}".rstrip()
 
 
-def pack(share: Floats, lower: Floats, upper: Floats) -> str:
+def pack(share: Floats, lower: Floats, upper: Floats, codes: Floats | None = None) -> str:
     """Return shares and intervals, six characters each: the number ((d·R + share)·R + lower)·R + upper in base 64.
 
-    R = 1,001; at d ≤ 6 that is below 64^6. Where there is no such value it is 0, which no share is: d is at least 1.
+    R = 1,001; at d ≤ 6 that is below 64^6. Where there is no such value it is 0, which no share is: d is at least 1. Of
+    a week's share d is larger by 10. Where a share is not shown it is how wide its interval is, in hundredths of a
+    point as it is told, and one more, or 20,000 if users are too few.
 
     >>> pack(np.array([0.1234]), np.array([0.118]), np.array([0.1291]))
     'BDIwCL'
@@ -54,7 +60,11 @@ def pack(share: Floats, lower: Floats, upper: Floats) -> str:
     there = np.isfinite(share)
     whole, d = round_ends(*(np.where(there, end, 0.0) for end in (share, lower, upper)))
     number = ((d * _RADIX + whole[0]) * _RADIX + whole[1]) * _RADIX + whole[2]
-    number = np.where(there, number, 0)
+    codes = np.zeros_like(share) if codes is None else codes
+    number = np.where(there, number + 10 * _RADIX**3 * (codes == WEEK), 0)
+    for place in np.flatnonzero(~there):
+        width = 0 if codes[place] <= 0 else round(100 * float(width_text(codes[place]))) + 1
+        number[place] = 20_000 if codes[place] == SMALL else width
     places = 64 ** np.arange(5, -1, -1)
     digits: npt.NDArray[np.uint8] = _DIGITS[number[:, None] // places % 64]
     return digits.tobytes().decode()
@@ -69,26 +79,29 @@ def percent_text(share: float) -> str:
     return f"{100 * share:.6g} %"
 
 
-def count_text(value: float, lower: float, upper: float) -> str:
-    """Return a number of users with its interval.
+def count_text(value: float, lower: float, upper: float, code: float = 0.0) -> str:
+    """Return a number of users with its interval, or why it is not shown.
 
     >>> count_text(2345.2, 2300, 2390), count_text(3.25, 0, 9.5), count_text(math.nan, math.nan, math.nan)
     ('2,345 (2,300 … 2,390)', '3.2 (0.0 … 9.5)', 'not measured')
     >>> count_text(2345.2, 2300, math.inf)
     '2,345 (at least 2,300)'
     """
+    said = note(code, "%")
     if not math.isfinite(value):
-        return "not measured"
+        return said or "not measured"
     d = 0 if not upper < 100 else 1
-    return f"{value:,.{d}f} ({interval_text(f'{lower:,.{d}f}', f'{upper:,.{d}f}', upper)})"
+    return f"{value:,.{d}f} ({interval_text(f'{lower:,.{d}f}', f'{upper:,.{d}f}', upper)}) {said}".rstrip()
 
 
-def part_text(value: float, lower: float, upper: float) -> str:
-    """Return a share of users, or a number of slots, with its interval.
+def part_text(value: float, lower: float, upper: float, code: float = 0.0) -> str:
+    """Return a share of users, or a number of slots, with its interval, or why it is not shown.
 
     >>> part_text(0.34, 0.2, 0.481), part_text(12.34, 8, 16)
     ('0.34 (0.20 … 0.48)', '12.3 (8.0 … 16.0)')
     """
+    if not math.isfinite(value):
+        return note(code, "points")
     d = 2 if value < 1.5 else 1
     return f"{value:.{d}f} ({lower:.{d}f} … {upper:.{d}f})"
 

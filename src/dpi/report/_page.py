@@ -22,10 +22,10 @@ from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.choice import Values
 from dpi.release.interval import LEVEL_TEXT
-from dpi.release.people import COUNTS
+from dpi.release.people import COUNTS, is_of_its_slot
+from dpi.release.quality import Quality
 from dpi.report import _charts, _page_text
-from dpi.report._drawing import mask
-from dpi.report._facts import Facts, reduce
+from dpi.report._facts import UPPER, VALUE, Facts, reduce
 from dpi.report._figures import budget_text, count_text, pack
 from dpi.report._page_text import Status
 
@@ -33,12 +33,19 @@ _POLICY = "default-src 'none';"  # how the content policy of a page begins: by i
 
 
 def page(
-    releases: Sequence[Release], *, title: str, verification: Status | None = None, values: Values | None = None
+    releases: Sequence[Release],
+    *,
+    title: str,
+    verification: Status | None = None,
+    values: Values | None = None,
+    quality: Quality | None = None,
+    week: int | None = None,
 ) -> str:
     """Return the HTML page of a stream of releases, oldest first; `verification` says what a check of the store found.
 
     `values` is how many of the largest values are drawn by name, or a list of values or, for a product, either of them
     by the names of its parts. Where the domain has changed on the way, rows are blank in slots without such values.
+    `quality` has rules of what is shown, and `week` is how many slots a week has, where these ask for one.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -50,7 +57,7 @@ def page(
     if not isinstance(title, str) or not title.strip():
         raise OptionError("`title` must be a text that names the stream.")
     status = Status() if verification is None else verification
-    facts = reduce(releases, values) if len(releases) else None
+    facts = reduce(releases, values, quality, week) if len(releases) else None
     script = _resource("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
@@ -107,17 +114,17 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
     )
     which, few = "chosen" if facts.rows.chosen else "largest", len(facts.rows.curves)
     averaged = f" (here the mean of {facts.per_column} neighbouring slots)" if facts.per_column > 1 else ""
-    gaps = "" if facts.measured.all() else _GAPS
+    gaps, map_gaps = ("", "") if facts.measured.all() else (_GAPS, _MAP_GAPS)
     users = _USERS + ("" if facts.newest.carried is None else _CLASSES)
-    users += _PAYERS if np.isinf(facts.total).any() else ""
-    if np.isfinite(facts.people).any():
+    users += _PAYERS if np.isinf(facts.total[UPPER]).any() else ""
+    if np.isfinite(facts.people[:, VALUE]).any():
         users += _PEOPLE
     sections = (
         *((f"grid-{i}", *part) for i, part in enumerate(map(_charts.draw_grid, facts.grids))),
         ("largest", _which(facts), _BARS, _charts.draw_bars(facts)),
-        ("map", "Shares over time", _MAP.format(averaged=averaged) + gaps, _charts.draw_map(facts)),
+        ("map", "Shares over time", _MAP.format(averaged=averaged) + map_gaps, _charts.draw_map(facts)),
         ("series", f"The {few} {which} values over time", _series(facts) + gaps, _charts.draw_series(facts)),
-        ("users", "Users", users + gaps, _charts.draw_totals(facts)),
+        ("users", "Users", users + ("" if is_of_its_slot("total", facts.newest) else gaps), _charts.draw_totals(facts)),
         ("budget", "Budget", _BUDGET, _charts.draw_budget(facts)),
         ("promise", "What the promise means", "", _page_text.explain_promise(facts)),
         ("certificate", "Certificate", "", _page_text.describe_certificate(facts, status)),
@@ -129,12 +136,12 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
         "main",
         header,
         *(_section(*part) for part in sections),
-        style=f"--label:{room:.1f}rem" + (f";--gaps:url({mask(~facts.measured)})" if gaps else ""),
-        class_="gaps" if gaps else False,
+        style=f"--label:{room:.1f}rem",
     )
 
 
-_GAPS = " Hatched parts with a broken line were mostly not measured: most of the estimate comes from earlier slots."
+_GAPS = " Dots are slots that were measured. Where a line is grey, most of the estimate comes from earlier slots."
+_MAP_GAPS = " The last row marks measured slots; in the others most of the estimate comes from earlier slots."
 _BARS = f"The bar is the estimate, the line its {LEVEL_TEXT} interval."
 _MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
 _USERS = f"Estimated number of active users in a slot, with its {LEVEL_TEXT} interval."
@@ -174,12 +181,16 @@ def _headline(facts: Facts) -> Html:
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
     slots = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}."
     told = [f"In the newest slot: {text}" for text in (facts.newest.freshness, facts.newest.scope) if text]
+    told += [] if facts.quality is None else [f"The publisher shows {facts.quality}."]
     text = " ".join([slots, f"{facts.newest.domain.summary}.", *_page_text.describe_changes(facts), *told])
     return element("p", element("strong", _page_text.describe_age(facts)), " ", text, class_="lead")
 
 
 def _tiles(facts: Facts, status: Status) -> Html:
-    users, *interval = count_text(*facts.total[:, -1]).split(" ", 1)
+    text = count_text(*facts.total[:, -1])
+    estimate, _, more = text.partition(" (")
+    interval, _, note = more.partition(")")
+    told = f"{LEVEL_TEXT} interval; the estimate is {estimate}{note}" if interval else text
     together = f"Spent at most by all {status.streams} streams of the store"
     by_all = [] if status.streams == 1 or status.spent is None else [(together, budget_text(status.spent))]
     tiles = [
@@ -189,7 +200,7 @@ def _tiles(facts: Facts, status: Status) -> Html:
         ("ε per user", "see above" if facts.epsilon_total is None else budget_text(facts.epsilon_total)),
         ("Spent at most by this stream, per user", budget_text(float(facts.spent[-1]))),
         *by_all,
-        ("Users in the newest slot", join(users, *(element("small", text) for text in interval))),
+        ("Users in the newest slot", join(interval or "–", element("small", told))),
     ]
     parts = [element("div", element("dt", name), element("dd", text)) for name, text in tiles]
     return element("dl", *parts, class_="tiles")

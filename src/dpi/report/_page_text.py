@@ -126,7 +126,7 @@ def describe_certificate(facts: Facts | None, status: Status) -> Html:
         ("Signature of the head", status.signed, "valid", "missing or not valid"),
         ("Accounts, checked by the curator", status.curator_checked, "none above ε", "not in order"),
     )
-    rows = [_fact(name, _verdict(found, good, bad)) for name, found, good, bad in checks]
+    rows = [_fact(name, _verdict(outcome, good, bad)) for name, outcome, good, bad in checks]
     rows.append(_fact("Entries", f"{status.entries:,}"))
     rows.append(_fact("Head", element("code", status.head) if status.head else "none"))
     newest = [] if facts is None else [_fact(key, element("code", text)) for key, text in facts.certificate]
@@ -138,9 +138,9 @@ def warn(facts: Facts | None, status: Status) -> list[Html]:
     """Return a warning if a verification found anything wrong, and one if releases look as if nobody had been there."""
     warnings = []
     if not status.sound:
-        found = [element("ul", *(element("li", text) for text in status.problems))] if status.problems else []
+        problems = [element("ul", *(element("li", text) for text in status.problems))] if status.problems else []
         text = "The stored releases did not pass their verification. Do not rely on this page."
-        warnings.append([element("p", text), *found])
+        warnings.append([element("p", text), *problems])
     if facts is not None and facts.empty:
         warnings.append([element("p", WARNING)])
     return [element("div", *parts, class_="alarm", role="alert") for parts in warnings]
@@ -150,10 +150,10 @@ def _fact(name: str, value: str) -> Html:
     return element("div", element("dt", name), element("dd", value))
 
 
-def _verdict(found: bool | None, good: str, bad: str) -> Html:
-    if found is None:
+def _verdict(outcome: bool | None, good: str, bad: str) -> Html:
+    if outcome is None:
         return element("span", "not checked", class_="open")
-    return element("span", f"✓ {good}" if found else f"✗ {bad}", class_="good" if found else "bad")
+    return element("span", f"✓ {good}" if outcome else f"✗ {bad}", class_="good" if outcome else "bad")
 
 
 _NOTES = (

@@ -107,17 +107,17 @@ class Rows:
 
     def shares(self, release: Release, level: float) -> Floats:
         """Return the share of each row and the ends of its interval; NaN where the domain has no such values."""
-        found = np.full((3, self.there.size), np.nan)
+        band = np.full((3, self.there.size), np.nan)
         if not self.there.any():
-            return found
+            return band
         pdf, variance, skew = (vector[self.codes] for vector in (release.pdf, release.variance, release.skew))
         if self.shared:
             starts = np.cumsum([0, *(codes.size for codes in self.sets[:-1])])
             pdf, weights, skewed = (np.add.reduceat(vector, starts) for vector in (pdf, variance, skew * variance))
             skew = skewed / np.maximum(weights, 1e-300)
             variance = weights * np.maximum(0.0, 1 - weights / max(float(release.variance.sum()), 1e-300))
-        found[:, self.there] = pdf, *interval(pdf, variance, skew, release.total, level)
-        return found
+        band[:, self.there] = pdf, *interval(pdf, variance, skew, release.total, level)
+        return band
 
     def rest(self, release: Release, level: float) -> tuple[float, float, float]:
         """Return the share of the values without a row: one bin's own interval, or a normal one from the variances.
@@ -154,13 +154,13 @@ def find_sets(domain: Domain, newest: Domain, sets: Sequence[Integers]) -> list[
     overlap = Overlap.of(domain, newest)
     if overlap is None:
         return [None] * len(sets)
-    found: list[Integers | None] = []
+    old_sets: list[Integers | None] = []
     for codes in sets:
         inside = np.isin(overlap.new, codes)
         old = np.unique(overlap.old[inside])
         whole = np.isin(codes, overlap.new).all() and inside[np.isin(overlap.old, old)].all()
-        found.append(old if old.size and whole else None)
-    return found
+        old_sets.append(old if old.size and whole else None)
+    return old_sets
 
 
 def _find_largest(newest: Release) -> Integers:

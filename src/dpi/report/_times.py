@@ -80,11 +80,11 @@ def time_marks(times: Sequence[datetime]) -> list[tuple[int, str]]:
     """
     for scale, text in _scales():
         units = [scale(moment) for moment in times]
-        found = [i for i in range(len(units)) if i == 0 or units[i] != units[i - 1]]
+        places = [i for i in range(len(units)) if i == 0 or units[i] != units[i - 1]]
         # The first column is marked only if a unit begins there: an odd start would claim to be a round time.
-        found = [i for i in found if i > 0 or _begins(times[0], scale)] or [0]
-        if len(found) <= MARKS:
-            return [(i, text(times[i])) for i in found]
+        places = [i for i in places if i > 0 or _begins(times[0], scale)] or [0]
+        if len(places) <= MARKS:
+            return [(i, text(times[i])) for i in places]
     return [(0, names(times[:1])[0])]
 
 
@@ -95,9 +95,9 @@ def slot_marks(slots: Sequence[int]) -> list[tuple[int, str]]:
     [(0, '0'), (5, '5'), (10, '10'), (15, '15'), (20, '20'), (25, '25'), (30, '30'), (35, '35')]
     """
     for step in (m * 10**e for e in range(12) for m in (1, 2, 5)):
-        found = [i for i, n in enumerate(slots) if n // step != (slots[i - 1] if i else n - 1) // step]
-        if len(found) <= MARKS:
-            return [(i, f"{slots[i]:,}") for i in found or [0]]
+        places = [i for i, n in enumerate(slots) if n // step != (slots[i - 1] if i else n - 1) // step]
+        if len(places) <= MARKS:
+            return [(i, f"{slots[i]:,}") for i in places or [0]]
     return [(0, f"{slots[0]:,}")]
 
 

@@ -249,38 +249,40 @@ def _in_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def write_annex(found: Deployment, kind: str) -> str:
+def write_annex(deployment: Deployment, kind: str) -> str:
     """Return one page about a stream, in Markdown: a review, an impact assessment's annex, a notice or a receipt.
 
     Every answer is a function of what was declared and released; two stores with the same chain give the same page.
     """
-    large = " ε above 1 is not commonly regarded as strong: give a reason." if found.epsilon > 1 else ""
-    renewed = "Never: what is spent stays spent." if found.period is None else (
-        f"Every {found.period} slots: over E epochs a user may lose E times ε. A bound that is renewed is weaker than "
-        "one that lasts; weigh what repeats from epoch to epoch."
+    large = " ε above 1 is not commonly regarded as strong: give a reason." if deployment.epsilon > 1 else ""
+    renewed = "Never: what is spent stays spent." if deployment.period is None else (
+        f"Every {deployment.period} slots: over E epochs a user may lose E times ε. A bound that is renewed is weaker "
+        "than one that lasts; weigh what repeats from epoch to epoch."
     )  # fmt: skip
-    derived = "" if found.thinned is None else (
-        f" Measurements of slots before {found.thinned} were dropped by a public rule: those releases match their "
+    derived = "" if deployment.thinned is None else (
+        f" Measurements of slots before {deployment.thinned} were dropped by a public rule: those releases match their "
         "certificates, and cannot be derived again."
     )  # fmt: skip
-    beside = found.sum and f" Other statistics of ours have a budget of their own, which adds to this.{found.sum}"
+    beside = (
+        deployment.sum and f" Other statistics of ours have a budget of their own, which adds to this.{deployment.sum}"
+    )
     return (
         resources.files(__package__)
         .joinpath(f"{kind}.md")
         .read_text(encoding="utf-8")
         .format(
-            found=replace(found, domain=_in_cell(found.domain)),
-            name=_in_cell(found.stream) or "a stream without a name",
-            signed="signed" if found.signed else "not signed",
-            program=found.program or "no release yet",
-            streams=f"{found.streams} stream{'' if found.streams == 1 else 's'}",
-            last=found.entries - 1,
-            longest="" if found.longest is None else f": at the latest {found.longest} after it began",
+            deployment=replace(deployment, domain=_in_cell(deployment.domain)),
+            name=_in_cell(deployment.stream) or "a stream without a name",
+            signed="signed" if deployment.signed else "not signed",
+            program=deployment.program or "no release yet",
+            streams=f"{deployment.streams} stream{'' if deployment.streams == 1 else 's'}",
+            last=deployment.entries - 1,
+            longest="" if deployment.longest is None else f": at the latest {deployment.longest} after it began",
             large=large,
             beside=beside,
             renewed=renewed,
             derived=derived,
             ask=ASK,
-            **(ACCOUNTS if found.accounts else NO_ACCOUNTS),
+            **(ACCOUNTS if deployment.accounts else NO_ACCOUNTS),
         )
     )

@@ -64,27 +64,27 @@ def _check(name: str, value: object) -> object:
     return value
 
 
-def make_entry(found: Deployment, about: About) -> dict[str, object]:
+def make_entry(deployment: Deployment, about: About) -> dict[str, object]:
     """Return the entry of a stream (`registry.toml`); refuse, and name in one sentence what is needed and missing."""
     missing = [name for name in NEEDED if name not in about]
-    if not found.stream and "name" not in about:
+    if not deployment.stream and "name" not in about:
         missing.append("name")
-    if found.first_closing is None and "publication_date" not in about:
+    if deployment.first_closing is None and "publication_date" not in about:
         missing.append("publication_date")
     if missing:
         raise OptionError(
             f"an entry needs `{'`, `'.join(missing)}`, which the store does not know: say it in the file of `--about`."
         )
-    name = str(about.get("name", found.stream))
+    name = str(about.get("name", deployment.stream))
     facts: dict[str, object] = {
-        "found": found,
+        "deployment": deployment,
         "slug": re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "stream",
-        "lasting": "over all time" if found.period is None else found.lasting,
-        "signed": "signed " if found.signed else "",
-        "program": found.program or "dpi",
+        "lasting": "over all time" if deployment.period is None else deployment.lasting,
+        "signed": "signed " if deployment.signed else "",
+        "program": deployment.program or "dpi",
     }
     template = resources.files(__package__).joinpath("registry.toml").read_text(encoding="utf-8")
-    return _fill(tomllib.loads(template), {**about, "epsilon": found.epsilon}, facts)
+    return _fill(tomllib.loads(template), {**about, "epsilon": deployment.epsilon}, facts)
 
 
 def _fill(template: Mapping[str, object], about: About, facts: Mapping[str, object]) -> dict[str, object]:

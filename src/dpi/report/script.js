@@ -17,6 +17,14 @@
     return made;
   }
 
+  // Why there is no share: as `note` of quality.py says it.
+  function reason(code) {
+    if (code === 0) return "no such value";
+    if (code === 20000) return "not shown: too few users";
+    const points = (code - 1) / 100;
+    return `not shown: ± ${points.toFixed(points >= 10 ? 0 : 1)} points`;
+  }
+
   function cell(row, column) {
     let number = 0;
     for (const digit of data.cells[row].slice(6 * column, 6 * column + 6)) number = 64 * number + DIGITS.indexOf(digit);
@@ -25,12 +33,14 @@
     const lower = number % RADIX;
     number = Math.floor(number / RADIX);
     const share = number % RADIX;
-    const decimals = Math.floor(number / RADIX);
-    if (decimals === 0) return { text: "no such value", share: 0, lower: 0, upper: 0 };
+    let decimals = Math.floor(number / RADIX);
+    if (decimals === 0) return { text: reason(upper + RADIX * (lower + RADIX * share)), share: 0, lower: 0, upper: 0 };
+    const week = decimals > 10 ? " of a week" : "";
+    if (week) decimals -= 10;
     const text = (whole) => (whole / 10 ** decimals).toFixed(decimals);
     const part = (whole) => whole / 10 ** (decimals + 2);
     return {
-      text: `${text(share)} % (${text(lower)} … ${text(upper)})`,
+      text: `${text(share)} % (${text(lower)} … ${text(upper)})${week}`,
       share: part(share),
       lower: part(lower),
       upper: part(upper),
@@ -49,6 +59,7 @@
       head.textContent = head.title = label;
       number.textContent = text;
       drawn.querySelector(".bar").style.width = width(share);
+      drawn.querySelector(".whisker").hidden = upper === 0;
       drawn.querySelector(".whisker").style.left = width(lower);
       drawn.querySelector(".whisker").style.width = width(upper - lower);
     });

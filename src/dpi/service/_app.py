@@ -27,7 +27,7 @@ from dpi.service._connections import LEAVE, settle
 from dpi.service._endpoints import Call, Endpoint, answer
 from dpi.service._metrics import span
 from dpi.service._problems import Problem, find_problem
-from dpi.service._read_routes import News
+from dpi.service._read_routes import ReleaseNotifier
 from dpi.service._routes import ENDPOINTS
 from dpi.service.service import Service
 from dpi.service.tokens import PREFIX, Caller
@@ -57,7 +57,7 @@ def make_application(service: Service) -> Outside:
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
-        app.state.news = News(service.publication)
+        app.state.notifier = ReleaseNotifier(service.publication)
         service.receipts.look_by(asyncio.get_running_loop())
         service.start()
         try:

@@ -49,10 +49,10 @@ class Arrivals:
 
     def listen(self, host: str, port: int, waiting: int = 2048) -> list[socket.socket]:
         """Return sockets that listen on all addresses of a host, of those kinds that the system has."""
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         sockets: list[socket.socket] = []
         try:
-            for family, kind, protocol, _, address in dict.fromkeys(found):
+            for family, kind, protocol, _, address in dict.fromkeys(addresses):
                 try:
                     made = _Listening(self, family, kind, protocol)
                 except OSError:  # such as IPv6, where the kernel has none

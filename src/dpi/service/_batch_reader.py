@@ -82,16 +82,16 @@ def read_batch(
 def _read_columns(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
     plain = _empty_cells(body, parts)
     try:
-        found = _columns.decode(plain)
+        columns = _columns.decode(plain)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        found = _read_tolerantly(plain)
-    if isinstance(found.value, dict) != (parts is not None) or (parts and set(parts) != set(found.value)):
+        columns = _read_tolerantly(plain)
+    if isinstance(columns.value, dict) != (parts is not None) or (parts and set(parts) != set(columns.value)):
         raise Problem(422, _shape(parts))
-    values = [found.value] if isinstance(found.value, list) else list(found.value.values())
-    if {len(column) for column in (found.time, *values)} != {len(found.user)}:
+    values = [columns.value] if isinstance(columns.value, list) else list(columns.value.values())
+    if {len(column) for column in (columns.time, *values)} != {len(columns.user)}:
         raise Problem(422, _NO_COLUMNS)
-    _check_rows(len(found.user))
-    return _make_events(found.user, found.time, found.value, unit)
+    _check_rows(len(columns.user))
+    return _make_events(columns.user, columns.time, columns.value, unit)
 
 
 def _read_tolerantly(body: bytes) -> Columns:
@@ -103,9 +103,9 @@ def _read_tolerantly(body: bytes) -> Columns:
     >>> found.user[1], found.time, found.value
     ('ada', [inf, 5], [[], 'a'])
     """
-    found = json_object(body.decode(errors="surrogateescape").strip(" \t\r\n"))
+    document = json_object(body.decode(errors="surrogateescape").strip(" \t\r\n"))
     try:
-        return msgspec.convert(found, Columns)
+        return msgspec.convert(document, Columns)
     except msgspec.ValidationError:
         raise Problem(422, _NO_COLUMNS) from None
 
@@ -135,9 +135,9 @@ def _empty_cells(body: bytes, parts: Sequence[str] | None) -> bytes:
     if np.count_nonzero(opens & (depth == 2)) > columns:
         raise Problem(422, _shape(parts) if objects.any() else _NO_COLUMNS)
     _check_rows(int(np.count_nonzero(outside & (marks == ord(",")) & (depth == 2))) // columns)
-    found = np.frombuffer(body, dtype=np.uint8).copy()
-    found[(depth > 2) & ~(opens & (depth == 3))] = ord(" ")
-    return found.tobytes()
+    content = np.frombuffer(body, dtype=np.uint8).copy()
+    content[(depth > 2) & ~(opens & (depth == 3))] = ord(" ")
+    return content.tobytes()
 
 
 def _read_lines(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
@@ -209,17 +209,17 @@ def unpack(body: bytes, packing: str, limit: int) -> bytes:
     """Return the body before it was packed; refuses more than `limit` bytes, and what is damaged or cut off."""
     match packing.strip().lower():
         case "" | "identity":
-            found = body
+            content = body
         case "gzip" | "x-gzip":
-            found = _join(body, limit, lambda: zlib.decompressobj(wbits=31))
+            content = _join(body, limit, lambda: zlib.decompressobj(wbits=31))
         case "zstd":
             unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-            found = _join(body, limit, lambda: unpacker.decompressobj(read_across_frames=False))
+            content = _join(body, limit, lambda: unpacker.decompressobj(read_across_frames=False))
         case _:
             raise Problem(415, f"`Content-Encoding` must be one of {', '.join(PACKINGS)}, or be left out.")
-    if len(found) > limit:
+    if len(content) > limit:
         raise Problem(413, f"a batch has at most {limit} bytes unpacked: split it, and send its parts.")
-    return found
+    return content
 
 
 class _Part(Protocol):
@@ -231,27 +231,27 @@ class _Part(Protocol):
 
 
 def _join(body: bytes, limit: int, begin: Callable[[], _Part]) -> bytes:
-    """What all parts of a body hold, up to a little more than the limit.
+    """Return what all parts of a body hold, up to a little more than the limit.
 
     Takes time in proportion to the body and to what comes out: of what follows a part, no more than a block is copied.
     """
-    found, rest, at = bytearray(), memoryview(body), 0
+    content, rest, at = bytearray(), memoryview(body), 0
     for _ in range(MOST_PARTS):
-        if at == len(body) or len(found) > limit:
-            return bytes(found)
+        if at == len(body) or len(content) > limit:
+            return bytes(content)
         part = begin()
-        while not part.eof and at < len(body) and len(found) <= limit:
+        while not part.eof and at < len(body) and len(content) <= limit:
             piece = rest[at : at + _BLOCK]
             try:
-                found += part.decompress(piece)
+                content += part.decompress(piece)
             except (zlib.error, zstandard.ZstdError):
                 raise _damaged() from None
             at += len(piece) - len(part.unused_data)
-        if not part.eof and len(found) <= limit:
+        if not part.eof and len(content) <= limit:
             raise _damaged()
     if at < len(body):
         raise Problem(413, f"a packed body has at most {MOST_PARTS} members or frames: pack it in one.")
-    return bytes(found)
+    return bytes(content)
 
 
 def _damaged() -> Problem:

@@ -103,12 +103,12 @@ class Body:
     def take(self) -> bytes:
         """Return all bytes, and let go of them."""
         if self._file is None:
-            found = bytes(self._held)
+            content = bytes(self._held)
         else:
             self._file.seek(0)
-            found = self._cipher.decryptor().update(self._file.read())
+            content = self._cipher.decryptor().update(self._file.read())
         self.drop()
-        return found
+        return content
 
     def drop(self) -> None:
         """Let go of the bytes."""

@@ -2,7 +2,7 @@
 
 All of it is a function of options, of the public clock and of certificates of releases that are seen: no account is
 looked at. "Spent" is the most that any one user can have lost, not what somebody has. Error bars are of one slot's
-measurement alone, in users, as `dpi plan` says them; a release is better, for it learns from slot to slot.
+measurement alone, in users; a release is better, for it learns from slot to slot.
 
 *A new user* was never there. *An old user* was there in every slot from the first on: nobody can have paid more often.
 """
@@ -22,8 +22,8 @@ from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import SpendFirst
 from dpi.certificates.chain import Entry
 from dpi.certificates.declared import DeclaredOptions, declared, rest_of
+from dpi.mechanism.users import FIRST, LONGEST
 from dpi.noise import SystemSource
-from dpi.planning import LONGEST, NEWCOMERS
 from dpi.reader import Releases
 from dpi.store import spent
 
@@ -43,7 +43,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Coming:
+class NextSlot:
     slot: int
     begins: str | None
     cost: float | None  # what it takes at most of one user; None where nobody can say yet
@@ -57,7 +57,7 @@ class Costs:
     costs: str  # how the costs are known: they are declared, or as they were last
     new_user: Turn
     old_user: Turn
-    next_slots: tuple[Coming, ...]
+    next_slots: tuple[NextSlot, ...]
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class _Seen(NamedTuple):
         slots = self.options.slots
         return None if slots is None else slots.start(slot).isoformat()
 
-    def coming(self, slot: int, cost: float | None, classes: int | None = None) -> Coming:
-        return Coming(slot, self.begins(slot), cost, classes, math.log(20) / cost if cost else None)
+    def coming(self, slot: int, cost: float | None, classes: int | None = None) -> NextSlot:
+        return NextSlot(slot, self.begins(slot), cost, classes, math.log(20) / cost if cost else None)
 
     def due_before(self, m: int) -> Mapping[str, object] | None:
         """Return what the newest release in which class m was due says of it."""
@@ -148,8 +148,8 @@ class _Seen(NamedTuple):
         block = 1 << waited
         for start in (self.last - block, self.last - 2 * block):  # one of each aligned block is due
             slot = next_due(start, waited)
-            for found in self.releases.between(slot, slot + 1) if start < slot <= self.last else ():
-                for due in cast("list[Mapping[str, object]]", found.certificate.get("classes", [])):
+            for release in self.releases.between(slot, slot + 1) if start < slot <= self.last else ():
+                for due in cast("list[Mapping[str, object]]", release.certificate.get("classes", [])):
                     if due["class"] == m:
                         return due
         return None
@@ -160,10 +160,10 @@ def _find_clocked(seen: _Seen, top: int) -> Costs:
     first = seen.options.start
 
     def cost(m: int) -> float | None:
-        found = seen.due_before(m)
-        if found is not None:
-            return float(cast("float", found["epsilon"]))
-        return float(seen.held) * NEWCOMERS if m == 0 else None
+        budget = seen.due_before(m)
+        if budget is not None:
+            return float(cast("float", budget["epsilon"]))
+        return float(seen.held) * float(FIRST) if m == 0 else None
 
     payments, at = 0, (first if first is not None else seen.last + 1) - 1
     while payments <= top:
@@ -179,7 +179,7 @@ def _find_clocked(seen: _Seen, top: int) -> Costs:
 
     coming = []
     for slot in range(seen.last + 1, seen.last + 1 + AHEAD):
-        due = top if (found := level(slot, LONGEST)) == LONGEST else min(found, top)
+        due = top if (highest := level(slot, LONGEST)) == LONGEST else min(highest, top)
         costs = [cost(m) for m in range(min(due, own) + 1)]
         most = None if None in costs else max(each for each in costs if each is not None)
         coming.append(seen.coming(slot, most, due + 1))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -22,13 +23,15 @@ from dpi.release.changes import find_changes
 from dpi.release.choice import catch_all, choose_sets, short_label
 from dpi.release.grid import Shares, grid
 from dpi.release.interval import LEVEL
-from dpi.release.people import COUNTS, LABELS, tell_people
+from dpi.release.people import COUNTS, LABELS, NUMBERS, tell_people
+from dpi.release.quality import Quality, Unit, note
 from dpi.release.queries import Answer, Floats
 from dpi.release.release import MEASURED
+from dpi.release.shown import show_answer, show_grid, show_shares
 from dpi.service import _endpoints as api
 from dpi.service._endpoints import Call
 from dpi.service._problems import Problem
-from dpi.service._read_routes import find_release
+from dpi.service._read_routes import find_shown
 from dpi.service.operations import find_measured
 from dpi.service.tokens import READER
 
@@ -55,34 +58,42 @@ def get_picture(call: Call) -> Document:
     slot, beside = call.text("slot") or "newest", call.text("beside")
     if beside is not None:
         with call.releases() as releases:
-            new, old = find_release(releases, slot), find_release(releases, beside)
+            quality, new, old = releases.quality, find_shown(releases, slot), find_shown(releases, beside)
         k = call.whole("k", MOVERS)
         if not k:
             raise Problem(422, "`k` must be at least 1: how many that moved most.")
-        return _draw_changes(new, old, k, call.level)
+        return _draw_changes(new, old, k, call.level, quality)
     with call.releases() as releases:
-        release = find_release(releases, slot)
+        release, week = find_shown(releases, slot)
+        quality = releases.quality
         until = find_measured(releases, release)
     if call.text("one") is not None or call.text("other") is not None:
-        return _draw_grid(release, call.text("one"), call.text("other"))
-    return _draw_slot(call, release, until)
+        return _draw_grid(release, call.text("one"), call.text("other"), quality)
+    return _draw_slot(call, release, week, quality, until)
 
 
-def _draw_slot(call: Call, release: Release, until: str | None) -> Document:
+def _draw_slot(
+    call: Call, release: Release, week: Release | None, quality: Quality | None, until: str | None
+) -> Document:
     """Draw the largest values of a slot, those that are named, and those whose names have a text in them."""
     k, level, search = call.whole("k", ROWS), call.level, (call.text("search") or "").casefold()
-    domain, (lower, upper), users = release.domain, release.interval(level), release.count()
+    domain, users = release.domain, _count(release, week, quality, level)
     codes = [*_read_codes(call, domain), *_search(release, search), *_find_largest(release, k)]
     other = np.flatnonzero(catch_all(domain)).tolist()
-    shown = dict.fromkeys([*codes, *(other if len(other) == 1 and not search else [])])
+    drawn = list(dict.fromkeys([*codes, *(other if len(other) == 1 and not search else [])]))
+    sets = [np.array([code]) for code in drawn]
+    shares = show_shares(release, week, quality, sets, level).T if sets else np.zeros((0, 4))
+    rest = show_shares(release, week, quality, [np.array(other)], level)[0, 0] if other else 0.0
     return {
         "slot": release.slot,
         "start": release.start_text,
         "level": level,
         "domain": _describe_domain(domain),
-        "users": _ends(users, level),
+        "users": _ends(users, "%"),
+        "shown": None if quality is None else str(quality),
+        "small": _draw_small(release, quality, level),
         "people": [
-            {"name": name, "label": LABELS[name], **_ends(answer, level)}
+            {"name": name, "label": LABELS[name], **_show_person(name, answer, quality, level)}
             for name, answer in tell_people(release).items()
         ],
         "freshness": release.freshness,
@@ -98,52 +109,72 @@ def _draw_slot(call: Call, release: Release, until: str | None) -> Document:
             "until": until,
         },
         "rows": [
-            {
-                **_name(domain, code), "value": float(release.pdf[code]), "lower": float(lower[code]),
-                "upper": float(upper[code]), "other": code in other,
-            }
-            for code in shown
+            {**_name(domain, code), **_exact(band, "points"), "other": code in other}
+            for code, band in zip(drawn, shares, strict=True)
         ],
-        "other": float(release.pdf[other].sum()),
-        "sets": _draw_sets(release) if isinstance(domain, Bins) else None,
+        "other": None if math.isnan(rest) else float(rest),
+        "sets": _draw_sets(release, week, quality) if isinstance(domain, Bins) else None,
     }  # fmt: skip
 
 
-def _draw_changes(new: Release, old: Release, k: int, level: float) -> Document:
-    """Draw what moved most from one slot to another, with intervals."""
-    found = find_changes([new], [old], level)
-    moved = found.change
+def _draw_small(release: Release, quality: Quality | None, level: float) -> Document | None:
+    """Draw all values of too few users as one."""
+    if quality is None:
+        return None
+    few = np.flatnonzero(quality.small(release.pdf * release.total))
+    if not few.size:
+        return None
+    rules = replace(quality, size=None)
+    return {"label": quality.label(few.size), **_exact(show_shares(release, None, rules, [few], level)[:, 0], "points")}
+
+
+def _draw_changes(
+    now: tuple[Release, Release | None],
+    before: tuple[Release, Release | None],
+    k: int,
+    level: float,
+    quality: Quality | None,
+) -> Document:
+    """Draw what moved most from one slot to another, with intervals, of values that are shown in both."""
+    (new, _), (old, _) = now, before
+    changes = find_changes([new], [old], level)
+    bins = [np.array([code]) for code in range(new.domain.size if quality is not None else 0)]
+    shown = np.ones(new.domain.size, dtype=np.bool_)
+    for pair in (now, before) if bins else ():
+        shown &= show_shares(*pair, quality, bins)[3] == 0
+    moved, order = changes.change, changes.largest(new.domain.size)
     rows = [
         {
             **_name(new.domain, int(code)), "value": float(new.pdf[code]), "before": float(old.pdf[code]),
             "change": float(moved.value[code]), "lower": float(moved.lower[code]), "upper": float(moved.upper[code]),
-            "sure": bool(found.sure[code]),
+            "sure": bool(changes.sure[code]),
         }
-        for code in found.largest(k)
+        for code in order[shown[order]][:k]
     ]  # fmt: skip
     ends = {"slot": new.slot, "start": new.start_text, "beside": old.slot, "beside_start": old.start_text}
-    return {**ends, "level": level, "sure": int(found.sure.sum()), "rows": rows}
+    return {**ends, "level": level, "sure": int((changes.sure & shown).sum()), "rows": rows}
 
 
-def _draw_grid(release: Release, one: str | None, other: str | None) -> Document:
+def _draw_grid(release: Release, one: str | None, other: str | None, quality: Quality | None) -> Document:
     """Draw two parts of a product in one slot: each pair's share, with the shares of each part by itself."""
     parts = list(release.domain.parts) if isinstance(release.domain, Product) else []
     if len(parts) < 2:
         raise Problem(422, "a grid is of a product of at least two parts.")
-    found = grid(release, one or parts[0], other or parts[1])
+    table = show_grid(grid(release, one or parts[0], other or parts[1]), quality, release.total)
 
     def plain(of: Shares) -> Document:
-        return {"value": of.value.tolist(), "lower": of.lower.tolist(), "upper": of.upper.tolist()}
+        ends: Document = {key: _known(end) for key, end in zip(_ENDS, (of.value, of.lower, of.upper), strict=True)}
+        return ends if of.codes is None else {**ends, "note": _notes(of.codes)}
 
     return {
         "slot": release.slot,
         "start": release.start_text,
         "level": LEVEL,
-        "rows": {"name": found.rows.name, "labels": list(found.rows.labels), **plain(found.rows.shares)},
-        "columns": {"name": found.columns.name, "labels": list(found.columns.labels), **plain(found.columns.shares)},
-        "cells": plain(found.cells),
-        "left_out": found.left_out,
-        "summed": list(found.summed),
+        "rows": {"name": table.rows.name, "labels": list(table.rows.labels), **plain(table.rows.shares)},
+        "columns": {"name": table.columns.name, "labels": list(table.columns.labels), **plain(table.columns.shares)},
+        "cells": plain(table.cells),
+        "left_out": table.left_out,
+        "summed": list(table.summed),
     }
 
 
@@ -167,48 +198,68 @@ def get_series(call: Call) -> Document:
             none = {"slots": [], "starts": [], "rows": [], "before": 0}
             return {"stream": call.stream, "level": level, "step": 1, **none}
         by = step or find_step(extent[1], extent[2], columns)
-        found = list(islice(part.every(by), MOST_COLUMNS))
-    return _draw_series(call, found, by, k, level, quantiles)
+        # a thinned picture is of its slots alone: weeks would be read whole for every column
+        shown = part.shown() if by == 1 else ((release, None) for release in part.every(by))
+        pairs, quality = list(islice(shown, MOST_COLUMNS)), releases.quality
+    return _draw_series(call, pairs, by, k, level, quantiles, quality)
 
 
 def _draw_series(
-    call: Call, found: Sequence[Release], step: int, k: int, level: float, quantiles: Sequence[float]
+    call: Call,
+    pairs: Sequence[tuple[Release, Release | None]],
+    step: int,
+    k: int,
+    level: float,
+    quantiles: Sequence[float],
+    quality: Quality | None,
 ) -> Document:
     """Draw columns of one domain: that of the last. Those before a change of it are counted, and not drawn."""
-    domain = found[-1].domain
-    same = next((i for i, each in enumerate(reversed(found)) if each.domain != domain), len(found))
-    found, before = found[len(found) - same :], len(found) - same
-    pdf = np.stack([release.pdf for release in found])
+    domain = pairs[-1][0].domain
+    same = next((i for i, (each, _) in enumerate(reversed(pairs)) if each.domain != domain), len(pairs))
+    pairs, before = pairs[len(pairs) - same :], len(pairs) - same
+    releases = [release for release, _ in pairs]
+    pdf = np.stack([release.pdf for release in releases])
     sets, labels = choose_sets(domain, pdf.mean(axis=0), max(k, 3) if isinstance(domain, Bins) else max(k, 1), SETS)
+    bands = np.stack([show_shares(*pair, quality, sets, level) for pair in pairs], axis=-1)
     rows = [
         {**(_name(domain, int(codes[0])) if codes.size == 1 else {"code": None, "label": label, "name": label}),
-         "value": _round(pdf[:, codes].sum(axis=1))}
-        for codes, label in zip(sets, labels, strict=True)
+         "value": _round(band[0]), **({} if quality is None else {"note": _notes(band[3])})}
+        for codes, label, band in zip(sets, labels, bands.swapaxes(0, 1), strict=True)
         if k
     ]  # fmt: skip
-    ends = [release.interval(level) for release in found]
+    named = _read_codes(call, domain)
+    bins = [np.array([code]) for code in named]
+    ends = [show_shares(*pair, quality, bins, level) for pair in pairs] if bins else []
     chosen = [
         {
-            **_name(domain, code), "value": _round(pdf[:, code]),
-            "lower": _round([end[0][code] for end in ends]), "upper": _round([end[1][code] for end in ends]),
+            **_name(domain, code), **{key: _round([end[j, i] for end in ends]) for j, key in enumerate(_ENDS)},
+            **({} if quality is None else {"note": _notes(np.array([end[3, i] for end in ends]))}),
         }
-        for code in _read_codes(call, domain)
+        for i, code in enumerate(named)
     ]  # fmt: skip
+    others = np.flatnonzero(catch_all(domain))
+    rest = [show_shares(*pair, quality, [others])[0, 0] if others.size else 0.0 for pair in pairs]
     if quantiles and not isinstance(domain, Bins):
         raise Problem(422, "`quantile` is of an ordered domain.")
     return {
         "stream": call.stream,
         "level": level,
         "step": step,
-        "slots": [release.slot for release in found],
-        "starts": [release.start_text for release in found],
-        "measured": [release.measured >= MEASURED for release in found],
+        "slots": [release.slot for release in releases],
+        "starts": [release.start_text for release in releases],
+        "measured": [release.measured >= MEASURED for release in releases],
         "rows": rows,
-        "other": _round(pdf[:, catch_all(domain)].sum(axis=1)),
+        "other": _round(rest),
         "chosen": chosen,
-        "users": _plain([release.count() for release in found], level),
-        "people": {name: _plain(answers, level) for name, answers in _tell_counts(found).items()},
-        "quantiles": [{"q": q, **_plain([release.quantile(q) for release in found], level)} for q in quantiles],
+        "users": _plain([_count(*pair, quality, level) for pair in pairs]),
+        "people": {
+            name: _plain([show_answer(each, None, quality, "%", level) for each in answers])
+            for name, answers in _tell_counts(releases).items()
+        },
+        "quantiles": [
+            {"q": q, **_plain([show_answer(each.quantile(q), None, None, "%", level) for each in releases])}
+            for q in quantiles
+        ],
         "before": before,
     }
 
@@ -224,18 +275,17 @@ def _name(domain: Domain, code: int) -> Document:
     return {"code": code, "label": short_label(domain, code), "name": domain.label(code)}
 
 
-def _draw_sets(release: Release) -> list[Document]:
+def _draw_sets(release: Release, week: Release | None, quality: Quality | None) -> list[Document]:
     """Draw an ordered domain as neighbouring bins, with where each begins and ends; the outer ones are open."""
     domain = release.domain
     assert isinstance(domain, Bins)  # noqa: S101 - asked of no other
     sets, labels = choose_sets(domain, release.pdf, None, SETS)
-    pdf, variance = (np.array([each[codes].sum() for codes in sets]) for each in (release.pdf, release.variance))
-    shares = Shares.of(pdf, variance, float(release.variance.sum()), release.total)
+    shares = show_shares(release, week, quality, sets)
     edges = [None, *map(float, domain.edges), None]
     return [
         {
             "label": label, "low": edges[int(codes[0])], "high": edges[int(codes[-1]) + 1],
-            "value": float(shares.value[i]), "lower": float(shares.lower[i]), "upper": float(shares.upper[i]),
+            **_exact(shares[:, i], "points"),
         }
         for i, (codes, label) in enumerate(zip(sets, labels, strict=True))
     ]  # fmt: skip
@@ -264,26 +314,57 @@ def _read_codes(call: Call, domain: Domain) -> list[int]:
     return [code for code in dict.fromkeys(map(int, texts)) if code < domain.size]
 
 
-def _tell_counts(found: Sequence[Release]) -> dict[str, list[Answer]]:
+def _tell_counts(releases: Sequence[Release]) -> dict[str, list[Answer]]:
     """Return newcomers, users who came before and reach of slots, if one of these can tell them."""
-    told = [tell_people(release) for release in found]
+    told = [tell_people(release) for release in releases]
     unknown = Answer(math.nan, math.nan)
     return {name: [each.get(name, unknown) for each in told] for name in COUNTS} if any(told) else {}
 
 
-def _ends(answer: Answer, level: float) -> Document:
-    ends = zip(("value", "lower", "upper"), (answer.value, *answer.interval(level)), strict=True)
-    return {key: _finite(number) for key, number in ends}
+def _count(release: Release, week: Release | None, quality: Quality | None, level: float) -> Floats:
+    return show_answer(release.count(), None if week is None else week.count(), quality, "%", level)
 
 
-def _plain(found: Sequence[Answer], level: float) -> Document:
-    rows = [(each.value, *each.interval(level)) for each in found]
-    return {key: [_finite(row[i]) for row in rows] for i, key in enumerate(("value", "lower", "upper"))}
+def _show_person(name: str, answer: Answer, quality: Quality | None, level: float) -> Document:
+    """Return a number about people as it is shown; how often somebody comes is told with its interval, always."""
+    unit: Unit = "%" if name in NUMBERS else "points"
+    return _ends(show_answer(answer, None, None if name == "further_activity" else quality, unit, level), unit)
+
+
+def _ends(band: Floats, unit: Unit) -> Document:
+    return {key: _finite(end) for key, end in zip(_ENDS, band[:3], strict=True)} | _said(band, unit)
+
+
+def _exact(band: Floats, unit: Unit) -> Document:
+    ends = {key: None if math.isnan(end) else float(end) for key, end in zip(_ENDS, band[:3], strict=True)}
+    return ends | _said(band, unit)
+
+
+def _said(band: Floats, unit: Unit) -> Document:
+    text = note(float(band[3]), unit)
+    return {"note": text} if text else {}
+
+
+def _notes(codes: Floats) -> list[object]:
+    """Return why each number is not shown, in the order and shape of their codes."""
+    return [_notes(row) if row.ndim else note(float(row), "points") for row in codes]
+
+
+def _known(numbers: Floats) -> list[object]:
+    """Return numbers in their shape, null for those that are not shown."""
+    return [_known(row) if row.ndim else None if math.isnan(row) else float(row) for row in numbers]
+
+
+def _plain(bands: Sequence[Floats]) -> Document:
+    return {key: [_finite(band[i]) for band in bands] for i, key in enumerate(_ENDS)}
 
 
 def _finite(number: float) -> float | None:
     return float(f"{number:.8g}") if math.isfinite(number) else None
 
 
-def _round(numbers: Floats | Sequence[float]) -> list[float]:
-    return [float(each) for each in np.round(np.asarray(numbers, dtype=np.float64), 8)]
+def _round(numbers: Floats | Sequence[float]) -> list[object]:
+    return _known(np.asarray(np.round(np.array(numbers, dtype=np.float64), 8)))
+
+
+_ENDS = ("value", "lower", "upper")

@@ -10,7 +10,7 @@ kept, a broker is not read or an error stands in the way, holds others back for 
 seen, and no longer: until then the order is that of the public clock, so that it tells nothing of how long a slot took.
 Slots that have missed the moment at which they should have been seen come after those that have not, and streams with
 such slots take turns: a long past delays nothing. Streams that pay from the *same* accounts keep their order whatever
-happens, since what one slot takes another cannot (`dpi.store.bank`): there the later slot waits, until the
+happens, since what one slot takes another cannot (`dpi.store.ledger_session`): there the later slot waits, until the
 earlier one is closed or its stream is stopped.
 
 Streams are touched by this thread alone. Whoever wants to open or change one hands it what to do.
@@ -117,14 +117,14 @@ class Closing(threading.Thread):
 
     def _find_upcoming(self) -> dict[str, int]:
         """Return when the next slot of each stream closes, but for those that are not tried again yet."""
-        found, moment = {}, time.monotonic()
+        upcoming, moment = {}, time.monotonic()
         for name, stream in self.streams.items():
             if not stream.stopped and self._again.get(name, moment) <= moment:
                 try:
-                    found[name] = stream.upcoming[0]
+                    upcoming[name] = stream.upcoming[0]
                 except BaseException as error:  # a panic of polars is no `Exception`
                     self._fail(name, error)
-        return found
+        return upcoming
 
     def _turn(self, name: str, closing: int, now: int) -> tuple[bool, int, int, str]:
         """Return what the slots that are due are ordered by: those that can still be seen in time come first."""

@@ -114,7 +114,7 @@ def make_connection_class(
             self.scope["state"][LEAVE] = self.transport.abort
 
         def on_headers_complete(self) -> None:
-            """It is known what is wanted; it is answered from now on."""
+            """Answer from now on: it is known what is wanted."""
             self._headers_size, self._beside, self._begun = None, 0, True
             self._go_on()
             waits = self.cycle is not None and not self.cycle.response_complete
@@ -134,7 +134,7 @@ def make_connection_class(
             super().on_message_complete()
 
         def on_response_complete(self) -> None:
-            """It was answered: wait for the next one, if it is not there yet."""
+            """Wait for the next one, if it is not there yet."""
             super().on_response_complete()
             if self.cycle.response_complete and not self.transport.is_closing():
                 self._wait()

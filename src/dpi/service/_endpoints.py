@@ -200,11 +200,11 @@ async def answer(endpoint: Endpoint, call: Call) -> Response:
     """Return what the function of a route says."""
 
     def wait() -> Awaitable[Response] | Response:
-        found = endpoint.handler(call)
-        return document(found) if isinstance(found, Mapping) else found
+        reply = endpoint.handler(call)
+        return document(reply) if isinstance(reply, Mapping) else reply
 
-    found = wait() if iscoroutinefunction(endpoint.handler) else await run_in_threadpool(wait)
-    return found if isinstance(found, Response) else await found
+    reply = wait() if iscoroutinefunction(endpoint.handler) else await run_in_threadpool(wait)
+    return reply if isinstance(reply, Response) else await reply
 
 
 def read_whole(text: str) -> int | None:

@@ -1,9 +1,9 @@
 """Feeding: a stream that is served takes its events from a broker, by the same marks as `dpi.follow`.
 
-A timer notes how far the broker has got, at every closing time and in between (`dpi.stream.marks`); one thread
-reads up to each mark and keeps what it admits, with its position. A slot waits until everything up to the first mark
-after its closing time is kept. So what a slot holds is what had arrived at the broker by then, however long reading
-takes.
+A timer notes how far the broker has got, at every closing time and in between (`dpi.stream.input_positions`); one
+thread reads up to each mark and keeps what it admits, with its position. A slot waits until everything up to the first
+mark after its closing time is kept. So what a slot holds is what had arrived at the broker by then, however long
+reading takes.
 
 What fails is begun again from what is stored: the marks are durable, and the same ones are used. Slots wait meanwhile,
 and so they do while a broker does not answer. What arrives until it does counts for them: the log says that they wait.
@@ -24,7 +24,7 @@ from dpi.service._receipts import Clock
 from dpi.sources import Admission, FollowedEvents, Understood
 from dpi.sources.live import Block
 from dpi.store.base import Arrival, Store
-from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
+from dpi.stream.input_positions import Journal, Mark, Timer, newest_reaches
 
 AGAIN = 1.0  # seconds after which a broker that failed is begun again
 LEAVING = 5.0  # seconds that a reader has to end; one that waits for a broker is left

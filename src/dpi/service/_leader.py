@@ -38,7 +38,7 @@ from dpi.service.config import Config
 from dpi.service.service import Service, open_service_store
 from dpi.store.opening import is_remote
 from dpi.store.sql import SQLStore
-from dpi.stream.marks import system_clock
+from dpi.stream.input_positions import system_clock
 
 AGAIN = 0.25  # seconds between two tries to lead
 BEATS = 4  # how often in a lease a leader is heard

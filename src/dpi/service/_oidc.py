@@ -131,20 +131,20 @@ class IssuerKeys:
     def _fetch(self) -> bytes:
         import httpx
 
-        found, deadline = bytearray(), time.monotonic() + TIMEOUT
+        content, deadline = bytearray(), time.monotonic() + TIMEOUT
         with httpx.stream("GET", self._place, timeout=TIMEOUT, follow_redirects=False) as answer:
             answer.raise_for_status()
             for part in answer.iter_bytes():
-                found += part
-                if len(found) > LARGEST or time.monotonic() > deadline:
+                content += part
+                if len(content) > LARGEST or time.monotonic() > deadline:
                     raise OptionError("the issuer's set of keys is too large, or takes too long.")
-        return bytes(found)
+        return bytes(content)
 
 
 def _read_keys(text: bytes) -> dict[str, Key]:
     """Return the keys of a set that can check signatures; a secret that both sides would know is none of them."""
-    found = json.loads(text)
-    listed = found.get("keys") if isinstance(found, dict) else None
+    document = json.loads(text)
+    listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise OptionError("the issuer's answer is no set of keys.")
     keys = [key for key in listed if isinstance(key, dict) and key.get("kty") in ("RSA", "EC", "OKP")]
@@ -177,11 +177,11 @@ class IssuedTokens:
             algorithm, identity = head.get("alg"), head.get("kid")
             if not isinstance(algorithm, str) or not isinstance(identity, str) or "crit" in head:
                 return None
-            found = self._keys.find(identity) if algorithm in self._issuer.algorithms else None
-            if found is None or not _fits(found, algorithm):
+            jwk = self._keys.find(identity) if algorithm in self._issuer.algorithms else None
+            if jwk is None or not _fits(jwk, algorithm):
                 return None
-            key = jwt.PyJWK(found, algorithm)
-            if found["kty"] == "RSA" and key.key.key_size < LEAST_BITS:
+            key = jwt.PyJWK(jwk, algorithm)
+            if jwk["kty"] == "RSA" and key.key.key_size < LEAST_BITS:
                 return None
             claims = jwt.decode(
                 token, key, algorithms=[algorithm], audience=self._issuer.audience, issuer=self._issuer.issuer,
@@ -192,10 +192,10 @@ class IssuedTokens:
         return self._find_caller(claims)
 
     def _find_caller(self, claims: Mapping[str, object]) -> Caller | None:
-        found: object = claims
+        claim: object = claims
         for part in self._issuer.claim.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-        values = found.split() if isinstance(found, str) else found if isinstance(found, list) else []
+            claim = claim.get(part) if isinstance(claim, Mapping) else None
+        values = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
         meaning = self._issuer.meaning
         roles = frozenset(meaning[value] for value in values if isinstance(value, str) and value in meaning)
         subject = str(claims["sub"])

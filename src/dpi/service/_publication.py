@@ -23,11 +23,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from dpi.reader import Releases
+from dpi.release.quality import Quality
 from dpi.service._problems import Problem
 from dpi.service._receipts import Clock
 from dpi.store import open_store
 from dpi.store.spent import spent_in
 from dpi.store.sql import SQLStore
+from dpi.stream.counted import counts, name_counted
 
 CONNECTIONS = 4
 
@@ -84,7 +86,7 @@ class Publication:
             self._seen, self._entry = dict(seen), entry
 
     def declared(self, entry: int) -> None:
-        """The chain has an entry that is no release: it is seen with what stands before it."""
+        """Show an entry of the chain that is no release, with what stands before it."""
         with self._lock:
             if self._waiting:
                 self._waiting.append(Published(None, 0, entry, self._waiting[-1].due, late=True))
@@ -115,7 +117,7 @@ class Publication:
             self._entry = max(self._entry, first.entry)
 
     def upto(self, stream: str) -> int | None:
-        """The last slot of a stream that is seen; None before the first."""
+        """Return the last slot of a stream that is seen; None before the first."""
         with self._lock:
             self._look()
             return self._seen.get(stream)
@@ -130,41 +132,53 @@ class Publication:
 class Reading:
     """Gives out some read-only connections to a store, each used by one thread at a time."""
 
-    def __init__(self, address: str, publication: Publication, keys: Mapping[str, bytes]) -> None:
-        self._address, self.publication, self._keys = address, publication, keys
+    def __init__(
+        self,
+        address: str,
+        publication: Publication,
+        keys: Mapping[str, bytes],
+        quality: Mapping[str, Quality],
+    ) -> None:
+        self._address, self.publication, self._keys, self._quality = address, publication, keys, quality
         self._free: queue.LifoQueue[SQLStore | None] = queue.LifoQueue()
         for _ in range(CONNECTIONS):
             self._free.put(None)
 
     @contextmanager
     def store(self) -> Iterator[SQLStore]:
-        """A connection; one that fails is closed, and another is opened by whoever asks next."""
-        found = self._free.get()
+        """Lend a connection; one that fails is closed, and whoever asks next opens another."""
+        store = self._free.get()
         try:
-            found = open_store(self._address, read_only=True) if found is None else found
-            yield found
+            store = open_store(self._address, read_only=True) if store is None else store
+            yield store
         except OSError:
-            if found is not None:
-                found.close()
-            found = None
+            if store is not None:
+                store.close()
+            store = None
             raise
         finally:
-            self._free.put(found)
+            self._free.put(store)
 
     @contextmanager
     def releases(self, stream: str) -> Iterator[Releases]:
-        """The releases of a stream that are seen by now."""
+        """Lend the releases of a stream that are seen by now."""
         with self.store() as store:
             if stream not in store.streams():
                 raise Problem(404, "there is no such stream.")
             upto = self.publication.upto(stream)
-            seen = Releases(store, stream, self._keys)
+            seen = Releases(store, stream, self._keys).under(self._quality.get(stream))
             yield seen.between(0, 0) if upto is None else seen.between(None, upto + 1)
 
     def spent(self) -> float:
-        """The most that one user can have lost by all streams together, by the releases that are seen by now."""
+        """Return the most that one user can have lost by all streams together, by the releases that are seen by now.
+
+        A slot's count of users (`people`) is in its release: it is seen with it.
+        """
         with self.store() as store:
-            return spent_in(store, {name: self.publication.upto(name) for name in store.streams()})
+            streams = store.streams()
+            seen = {name: self.publication.upto(name) for name in streams}
+            seen |= {name_counted(name): seen[name] for name in streams if counts(name, streams)}
+            return spent_in(store, seen)
 
     def close(self) -> None:
         """Let go of the connections that nobody uses."""

@@ -25,6 +25,7 @@ from dpi.errors import StateError
 from dpi.events.slots import Slots
 from dpi.reader import Releases
 from dpi.release import Release, to_frame
+from dpi.release.queries import Distribution
 from dpi.release.table import tidy
 from dpi.service import _endpoints as api
 from dpi.service._budgets import find_budget
@@ -34,7 +35,7 @@ from dpi.service._publication import Publication
 from dpi.service._receipts import write_moment
 from dpi.service._watch_blocks import BLOCK, count_blocks
 from dpi.service.tokens import ANYBODY, CURATOR, EVERYBODY, OPERATOR, OVERSEER, READER
-from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, describe, narrowed
+from dpi.settings.questions import BETWEEN, Row, ask_all, asked_under, between, describe, narrowed
 
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -46,8 +47,9 @@ MOST_BINS = 1 << 20  # bins of all releases of one answer; one release is always
 FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}  # a release never changes
 WORDS: dict[str, tuple[str, ...]] = {
     "top": ("k",), "probability": ("value",), "count": ("value",), "total": (),
-    "newcomers": (), "returning": (), "reach": (), "retention": ("after", "cohort"), "stickiness": ("window",),
-    "further-activity": (), "mean": (), "median": (), "sum": (), "spread": (),
+    "newcomers": (), "returning": (), "reach": (), "retention": ("after", "cohort"),
+    "stickiness": ("window",), "active": ("window",), "further-activity": (),
+    "mean": (), "median": (), "sum": (), "spread": (),
     "quantile": ("q",), "range": ("low", "high"), "correlation": ("one", "other"),
     **dict.fromkeys(BETWEEN, ("beside", "beside-stream")),
 }  # fmt: skip
@@ -63,13 +65,13 @@ LIMIT = api.Parameter("limit", "How many at most.", api.whole(1, MOST))
 
 @api.route("GET /v1/health", ANYBODY, answer=api.fields(status=api.TEXT))
 async def get_health(call: Call) -> Response:
-    """The process answers."""
+    """Say that the process answers."""
     return document({"status": "ok"})
 
 
 @api.route("GET /v1/ready", ANYBODY, answer=api.fields(status=api.TEXT))
 def get_ready(call: Call) -> Document:
-    """It can do its work: the store can be read, and slots can be closed, of one stream at least."""
+    """Say that it can do its work: the store can be read, and slots of one stream at least can be closed."""
     if call.service.closing.all_failing:
         raise Problem(503, "slots cannot be closed at the moment.", retry=1)
     with call.service.reading.store() as store:
@@ -97,8 +99,8 @@ def get_acts(call: Call) -> Document:
         head, whole = acts.check().sequence, True
     except StateError:
         head, whole = -1, False
-    found = (entry for entry in acts.entries() if int(str(entry["sequence"])) > after)
-    return {"acts": list(islice(found, MOST)), "head": head, "whole": whole}
+    newer = (entry for entry in acts.entries() if int(str(entry["sequence"])) > after)
+    return {"acts": list(islice(newer, MOST)), "head": head, "whole": whole}
 
 
 # Streams.
@@ -106,10 +108,10 @@ def get_acts(call: Call) -> Document:
 
 @api.route("GET /v1/streams", EVERYBODY)
 def get_streams(call: Call) -> Document:
-    """The streams, and the role of this token."""
+    """Return the streams, and the role of this token."""
     with call.service.reading.store() as store:
         known = declared(store.streams())
-    served = [{"name": name, "options": each.stated} for name, each in sorted(known.items()) if not each.discovers]
+    served = [{"name": name, "options": each.stated} for name, each in sorted(known.items()) if each.asked]
     return {"streams": served, "role": str(call.request.state.by).partition(" ")[0]}
 
 
@@ -132,6 +134,7 @@ def get_stream(call: Call) -> Document:
     return {
         "name": name,
         "options": options.stated,
+        "shown": str(releases.quality or "everything"),
         "domain": options.domain,
         "epsilon": float(options.epsilon),
         "guarantee": service.guarantees[name],
@@ -142,7 +145,7 @@ def get_stream(call: Call) -> Document:
 
 @api.route("GET /v1/streams/{stream}/budget", EVERYBODY)
 def get_budget(call: Call) -> Document:
-    """What is promised, what can be spent, who pays next, what it buys."""
+    """Return what is promised, what can be spent, who pays next, what it buys."""
     name, by_store = call.stream, call.service.reading.spent()
     with call.releases() as releases:
         return {**find_budget(releases, by_store).document(), "guarantee": call.service.guarantees[name]}
@@ -150,7 +153,7 @@ def get_budget(call: Call) -> Document:
 
 @api.route("GET /v1/domains/{digest}", EVERYBODY)
 def get_domain(call: Call) -> Response:
-    """A domain by its digest."""
+    """Return a domain by its digest."""
     with call.service.reading.store() as store:
         try:
             return Response(store.domain(call.place("digest")), headers=FOR_EVER, media_type=api.JSON)
@@ -175,7 +178,8 @@ def get_releases(call: Call) -> Response:
     with call.releases() as releases:  # so that as many answers are made at a time as there are connections
         part = releases.between(since + 1 if since is not None else first, end)
         bins = next((release.pdf.size for release in part), 1)
-        taken = list(islice(part, min(limit, max(1, MOST_BINS // bins))))
+        shown = list(islice(part.shown(), min(limit, max(1, MOST_BINS // bins))))
+        taken = [release for release, _ in shown]
         last = taken[-1].slot if taken and len(part.between(taken[-1].slot + 1, None)) > 0 else None
         slots = releases.options.slots
         headers = {}
@@ -184,18 +188,18 @@ def get_releases(call: Call) -> Response:
             headers = {"link": f'<{url.path}?{url.query}>; rel="next"'}
         if kind == ARROW:
             rows = io.BytesIO()
-            tidy(taken, slots).write_ipc_stream(rows)
+            tidy(shown, slots, quality=releases.quality).write_ipc_stream(rows)
             return Response(rows.getvalue(), headers=headers, media_type=ARROW)
         if kind == PARQUET:
             name = f'attachment; filename="{call.stream}.parquet"'
             file = io.BytesIO()
             to_frame(taken).write_parquet(file)
             return Response(file.getvalue(), headers=headers | {"content-disposition": name}, media_type=PARQUET)
-        found = [release.to_json().encode() for release in taken]
+        lines = [release.to_json().encode() for release in taken]
         if kind == LINES:
-            return Response(b"".join(each + b"\n" for each in found), headers=headers, media_type=LINES)
+            return Response(b"".join(each + b"\n" for each in lines), headers=headers, media_type=LINES)
         more = b"null" if last is None else str(last).encode()
-        body = b'{"releases":[' + b",".join(found) + b'],"more_since":' + more + b"}"
+        body = b'{"releases":[' + b",".join(lines) + b'],"more_since":' + more + b"}"
         return Response(body, headers=headers, media_type=api.JSON)
 
 
@@ -221,7 +225,13 @@ def find_release(releases: Releases, text: str) -> Release:
     raise Problem(404, "there is no release of this slot, or not yet.")
 
 
-class News:
+def find_shown(releases: Releases, text: str) -> tuple[Release, Release | None]:
+    """Return the release of a slot, and the mean of its week if rules ask for one."""
+    slot = find_release(releases, text).slot
+    return next(releases.between(slot, slot + 1).shown())
+
+
+class ReleaseNotifier:
     """Wakes those who wait, at the moments at which releases are seen. Lives in one event loop."""
 
     def __init__(self, publication: Publication) -> None:
@@ -258,7 +268,7 @@ def get_follow(call: Call) -> Response:
     503), or half if these are fewer: come again after `Retry-After` seconds.
     """
     call.hold(call.service.followers.take(call.token))
-    name, service, news = call.stream, call.service, call.request.app.state.news
+    name, service, notifier = call.stream, call.service, call.request.app.state.notifier
     said = call.request.headers.get("last-event-id") or call.text("since")
     since = None if said is None else api.read_whole(said)
     if said is not None and since is None:
@@ -267,13 +277,15 @@ def get_follow(call: Call) -> Response:
     if since is None:
         since = service.publication.upto(name)
     with call.releases() as releases:
-        found = releases.store.extent(name)
-    since = max(-(1 << 62) if since is None else since, (admission.first if found is None else found[1]) - 1)
-    return StreamingResponse(_write_events(service.publication, name, admission.slots, news, since), media_type=STREAM)
+        extent = releases.store.extent(name)
+    since = max(-(1 << 62) if since is None else since, (admission.first if extent is None else extent[1]) - 1)
+    return StreamingResponse(
+        _write_events(service.publication, name, admission.slots, notifier, since), media_type=STREAM
+    )
 
 
 async def _write_events(
-    publication: Publication, name: str, slots: Slots, news: News, since: int
+    publication: Publication, name: str, slots: Slots, notifier: ReleaseNotifier, since: int
 ) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
     while not publication.left:
@@ -282,7 +294,7 @@ async def _write_events(
             since += 1
             data = json.dumps({"stream": name, "slot": since, "start": slots.start(since).isoformat()})
             yield f"id: {since}\nevent: release\ndata: {data}\n\n".encode()
-        await news.wait(ALIVE)
+        await notifier.wait(ALIVE)
         if publication.upto(name) in (None, since):
             yield b": alive\n\n"
 
@@ -302,15 +314,15 @@ async def _write_events(
     api.ONE, api.OTHER,
     api.Parameter("after", "Slots: 1, 7 or 30 (`retention`).", api.WHOLE),
     api.Parameter("cohort", "Users who are `new`, or of the `first` slot (`retention`)."),
-    api.Parameter("window", "Slots: 7 or 30 (`stickiness`).", api.WHOLE),
+    api.Parameter("window", "Slots: 7, 28 or 30 (`stickiness`), 7 or 28 (`active`).", api.WHOLE),
     api.Parameter("beside", "The slot of the other release (`l1`, `kl`, `join-size`).", api.WHERE),
     api.Parameter("beside-stream", "The stream of the other release."),
 )  # fmt: skip
 def get_answers(call: Call) -> Document:
-    """A question with intervals, about one slot, or about every slot from `first` to before `end`.
+    """Return the answer to a question, about one slot, or about every slot from `first` to before `end`.
 
-    It is one of top, probability, count, total, newcomers, returning, reach, retention, stickiness, further-activity,
-    mean, median, sum, spread, quantile, range, correlation, l1, kl and join-size.
+    It is one of top, probability, count, total, newcomers, returning, reach, retention, stickiness, active,
+    further-activity, mean, median, sum, spread, quantile, range, correlation, l1, kl and join-size.
     """
     name, question, level = call.stream, call.place("question"), call.level
     if question not in WORDS:
@@ -323,8 +335,10 @@ def get_answers(call: Call) -> Document:
     first, end, slot = call.where("first"), call.where("end"), call.text("slot") or "newest"
     ask = _make_question(call, question, level)
     with call.releases() as releases:
-        found = [*islice(releases.between(first, end), MOST)] if period else [find_release(releases, slot)]
-    said = ask_all(ask, found)
+        at = None if period else find_release(releases, slot).slot
+        chosen = releases.between(first, end) if at is None else releases.between(at, at + 1)
+        pairs = [*islice(chosen.shown(), MOST)]
+    said = ask_all(ask, pairs, call.text("part"), call.texts("where"))
     return {
         "stream": name,
         "question": question,
@@ -334,22 +348,20 @@ def get_answers(call: Call) -> Document:
     }
 
 
-def _make_question(call: Call, question: str, level: float) -> Callable[[Release], list[Row]]:
-    part, where = call.text("part"), call.texts("where")
+def _make_question(call: Call, question: str, level: float) -> Callable[[Distribution, Distribution | None], list[Row]]:
     if question not in BETWEEN:
         words = [question, *(text for name in WORDS[question] for text in call.texts(name))]
         if len(words) - 1 < LEAST.get(question, len(WORDS[question])):
             raise Problem(422, f"`{question}` needs {' and '.join(WORDS[question][: LEAST.get(question)])}.")
-        ask = asked(words, level)
-        return lambda release: ask(narrowed(release, part, where))
+        return asked_under(call.service.config.quality.get(call.stream), words, level)
     beside, stream = call.text("beside"), call.text("beside-stream") or call.stream
     if beside is None:
         raise Problem(422, f"`{question}` needs `beside`: the slot of the other release.")
     if stream not in call.service.closing.streams:
         raise Problem(404, "there is no such stream.")
     with call.service.reading.releases(stream) as releases:
-        other = find_release(releases, beside)
-    return lambda release: between(question, narrowed(release, part, where), narrowed(other, part, where), level)
+        other = narrowed(find_release(releases, beside), call.text("part"), call.texts("where"))
+    return lambda release, _: between(question, release, other, level)
 
 
 @api.route("GET /v1/streams/{stream}/alerts", READER, api.FIRST, api.END)
@@ -361,12 +373,12 @@ def get_alerts(call: Call) -> Document:
     name, first, end, blocks = call.stream, call.where("first"), call.where("end"), call.service.watch_blocks
     with blocks.turn, call.releases() as releases:
         part = releases.between(first, end)
-        found = part.extent
-        if found is None:
+        extent = part.extent
+        if extent is None:
             return {"stream": name, "first": None, "alerts": []}
-        size = part.between(found[2], None).newest.domain.size
-        begin = max(found[1], (found[2] // BLOCK - count_blocks(size) + 1) * BLOCK)
-        return {"stream": name, "first": begin, "alerts": blocks.find_alerts(releases, begin, found[2])}
+        size = part.between(extent[2], None).newest.domain.size
+        begin = max(extent[1], (extent[2] // BLOCK - count_blocks(size) + 1) * BLOCK)
+        return {"stream": name, "first": begin, "alerts": blocks.find_alerts(releases, begin, extent[2])}
 
 
 # The chain.
@@ -392,7 +404,7 @@ def get_chain(call: Call) -> Document:
 
 @api.route("GET /v1/export", EVERYBODY, answer={DATABASE: api.BYTES})
 def get_export(call: Call) -> Response:
-    """The public part of the store, as a file.
+    """Return the public part of the store, as a file.
 
     It is one that `dpi verify`, `dpi query` and `dpi report` read, and ends with the last entry of the chain that is
     seen at this moment. All who ask before the next entry read one copy. At most 8 exports are read at a time (else

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from dpi.events.slots import Slots
-from dpi.stream.marks import system_clock
+from dpi.stream.input_positions import system_clock
 
 ROUNDS = 8
 """How often the thread that moves bytes looks for some before all that had come are read: a connection is accepted in
@@ -177,15 +177,15 @@ class Silence:
         self._streams.pop(stream, None)
 
     def note(self, stream: str) -> None:
-        found = self._streams.get(stream)
-        if found is not None:
-            slots, first = found
+        known = self._streams.get(stream)
+        if known is not None:
+            slots, first = known
             self._streams[stream] = slots, max(slots.first_open(self._clock()) + 1, first)
 
     def quiet(self, stream: str) -> int:
         """Return how many whole slots have passed without a batch; none of a stream that was stopped."""
-        found = self._streams.get(stream)
-        return 0 if found is None else max(0, found[0].first_open(self._clock()) - found[1])
+        known = self._streams.get(stream)
+        return 0 if known is None else max(0, known[0].first_open(self._clock()) - known[1])
 
     def silent(self, stream: str) -> bool:
         """Whether these are as many as make an alert."""

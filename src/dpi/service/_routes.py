@@ -49,7 +49,7 @@ def _describe_one(endpoint: Endpoint) -> dict[str, object]:
     summary, _, more = (inspect.getdoc(endpoint.handler) or "").partition("\n\n")
     who = "anybody" if endpoint.roles is None else ", ".join(sorted(endpoint.roles))
     answer = {kind: {"schema": schema} for kind, schema in endpoint.answer.items()}
-    found: dict[str, object] = {
+    operation: dict[str, object] = {
         "summary": summary,
         "description": " ".join([f"For {who}.", *more.split()]),
         "security": [] if endpoint.roles is None else [{"token": []}],
@@ -61,5 +61,5 @@ def _describe_one(endpoint: Endpoint) -> dict[str, object]:
     }
     if endpoint.body:
         content = {kind: {"schema": schema} for kind, schema in endpoint.body.items()}
-        found["requestBody"] = {"required": True, "content": content}
-    return found
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation

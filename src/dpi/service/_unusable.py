@@ -42,7 +42,7 @@ class Unusable:
         self._clock, self._turn = clock, threading.Lock()
         self._spans: dict[str, tuple[int, _Rows, _Rows]] = {}
 
-    def note(self, stream: str, sender: str, producer: str, found: Understood) -> None:
+    def note(self, stream: str, sender: str, producer: str, understood: Understood) -> None:
         """Count the rows of a batch that was kept."""
         with self._turn:
             _, newer, _ = self._find(stream)
@@ -50,8 +50,8 @@ class Unusable:
             if (sender, producer) in newer.all or len(newer.all) < MOST:
                 keys.append((sender, producer))
             for key in keys:
-                newer.all[key] += found.rows
-                newer.unusable[key] += found.rows - found.usable
+                newer.all[key] += understood.rows
+                newer.unusable[key] += understood.rows - understood.usable
 
     def senders(self, stream: str) -> tuple[str, ...]:
         """Return those of whom all rows together, or those of one producer, were mostly unusable."""

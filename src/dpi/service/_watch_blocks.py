@@ -70,10 +70,10 @@ class WatchBlocks:
 
     def find_alerts(self, releases: Releases, first: int, last: int) -> list[Alert]:
         """Return the alerts of slots, of releases that are seen by now; asked for by whoever has the `turn`."""
-        found = releases.store.extent(releases.name, first, last)
-        if found is None:
+        extent = releases.store.extent(releases.name, first, last)
+        if extent is None:
             return []
-        numbers = range(found[1] // BLOCK, found[2] // BLOCK + 1)
+        numbers = range(extent[1] // BLOCK, extent[2] // BLOCK + 1)
         alerts = [alert for number in numbers for alert in self._go_on(releases, number)]
         return [alert for alert in alerts if first <= alert.slot <= last]
 

@@ -152,13 +152,13 @@ def _find_receipt(call: Call, stream: str) -> Receipt:
     if RECEIPT not in state or state[RECEIPT].owner is not receipts:  # this process leads since a moment ago
         state[RECEIPT] = receipts.arrive()
     receipts.assign(state[RECEIPT], stream)
-    found: Receipt = state[RECEIPT]
-    return found
+    receipt: Receipt = state[RECEIPT]
+    return receipt
 
 
 @route("GET /v1/streams/{stream}/producers/{producer}", CURATOR)
 def get_producer(call: Call) -> Schema:
-    """The last batch of a producer that was kept: one up to it need not be sent again."""
+    """Return the last batch of a producer that was kept: one up to it need not be sent again."""
     service, stream, producer = call.service, call.stream, call.place("producer")
     if not producer.isprintable() or len(producer) > LONGEST_PRODUCER:
         raise Problem(404, "there is no such producer.")

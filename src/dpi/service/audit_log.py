@@ -106,7 +106,7 @@ class AuditLog:
 
 def _read_line(line: bytes) -> Link:
     try:
-        found = json.loads(line)
-        return Link(str(found["text"]), str(found["digest"]))
+        entry = json.loads(line)
+        return Link(str(entry["text"]), str(entry["digest"]))
     except (ValueError, KeyError, TypeError):
         raise StateError("the log of acts was changed: a line is no entry.") from None

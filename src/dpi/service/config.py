@@ -16,9 +16,11 @@ from urllib.parse import urlsplit
 from dpi import files
 from dpi.errors import OptionError, StateError, meant
 from dpi.events.slots import Slots, duration
+from dpi.release.quality import Quality, slots_of_week
 from dpi.service._oidc import LOOPBACK, Issuer, is_url
 from dpi.service._receipts import SILENT
 from dpi.settings.declaration import STORE, Setting, find_settings, read_toml
+from dpi.settings.quality import read_quality
 from dpi.settings.rules import read_size
 from dpi.settings.streams import StoreSettings, StreamSettings, read_stream_file
 from dpi.sources import FollowedEvents, broker
@@ -95,6 +97,7 @@ class Config(StoreSettings):
     streams: dict[str, StreamSettings] = field(default_factory=dict)
     keys: dict[str, bytes] = field(default_factory=dict, repr=False)  # of hashed domains, by their fingerprints
     sources: dict[str, FollowedEvents] = field(default_factory=dict, repr=False)  # brokers, by the streams they feed
+    quality: dict[str, Quality] = field(default_factory=dict)  # rules of what is shown, by stream
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,12 +157,12 @@ def check_served(name: str, slots: Slots | None) -> None:
 def read_secret(path: Path) -> bytes:
     """Return what a secret's file holds, without the line's end; refuses one missing, empty or open to others."""
     try:
-        found = files.read_secret(path).strip()
+        secret = files.read_secret(path).strip()
     except OSError as error:
         raise OptionError(f"the secret {path} cannot be read: {error.strerror}.") from None
-    if not found:
+    if not secret:
         raise StateError(f"the secret {path} is empty.")
-    return found
+    return secret
 
 
 def read_limits(path: Path) -> dict[str, object]:
@@ -167,22 +170,23 @@ def read_limits(path: Path) -> dict[str, object]:
     table, known = read_toml(path).get("serve", {}), find_settings(Config)
     if not isinstance(table, dict):
         raise OptionError(f"`serve` in {path} must be a table: [serve].")
-    found: dict[str, object] = {}
+    limits: dict[str, object] = {}
     for name in LIVE:
         written = name.replace("_", "-")
         if name == "body":
-            found[name] = read_size(str(table.get(name, BODY)), name)
+            limits[name] = read_size(str(table.get(name, BODY)), name)
         else:
-            found[name] = known[written].read(table[written]) if written in table else known[written].default
-    return found
+            limits[name] = known[written].read(table[written]) if written in table else known[written].default
+    return limits
 
 
 class Stated(NamedTuple):
-    """Streams of a `dpi.toml` by name, keys of hashed domains by their fingerprints, and brokers by stream."""
+    """Streams of a `dpi.toml` by name, keys of hashed domains by their fingerprints; brokers and rules by stream."""
 
     streams: dict[str, StreamSettings]
     keys: dict[str, bytes]
     sources: dict[str, FollowedEvents]
+    quality: dict[str, Quality]
 
 
 def read_streams(path: Path) -> Stated:
@@ -190,17 +194,23 @@ def read_streams(path: Path) -> Stated:
     tables = read_toml(path).get("streams", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise OptionError(f"`streams` in {path} must be tables by name, such as [streams.visits].")
-    found = Stated({}, {}, {})
+    contents = Stated({}, {}, {}, {})
     for name, stated in tables.items():
-        table = {key: value for key, value in stated.items() if key != "source"}
+        table = {key: value for key, value in stated.items() if key not in ("source", "quality")}
         try:
-            found.streams[name], secrets = read_stream_file(name, table, path.parent)
+            contents.streams[name], secrets = read_stream_file(name, table, path.parent)
             if "source" in stated:
-                found.sources[name] = _read_source(stated["source"], path.parent)
+                contents.sources[name] = _read_source(stated["source"], path.parent)
+            if "quality" in stated:
+                quality = read_quality(str(stated["quality"]))
+                assert quality is not None  # noqa: S101 - a text states rules, or is refused
+                if quality.week:
+                    slots_of_week(contents.streams[name].slots)
+                contents.quality[name] = quality
         except OptionError as error:
             raise OptionError(f"[streams.{name}] of {path}: {error}") from None
-        found.keys.update(secrets)
-    return found
+        contents.keys.update(secrets)
+    return contents
 
 
 _SOURCE = ("address", "arrived", "id", "password-file", "table", "time", "unit", "user", "value")
@@ -218,11 +228,11 @@ def _read_source(table: object, folder: Path) -> FollowedEvents:
     given = {key.replace("-", "_"): value for key, value in table.items() if key != "address"}
     if "password_file" in given:
         given["password_file"] = folder / given["password_file"]
-    found = broker(table["address"], **given)
+    source = broker(table["address"], **given)
     # Refuses an address that is no good, or a library that is not there.
-    for each in found.live(lambda producer: -1, {}):
+    for each in source.live(lambda producer: -1, {}):
         each.close()
-    return found
+    return source
 
 
 _OIDC = ("issuer", "audience", "jwks", "roles", "claim", "algorithms", "skew")

@@ -106,6 +106,6 @@ def set_up(stream: TextIO | None = None, *, path: Path | None = None) -> None:
     root.setLevel(logging.WARNING)
     _logger.setLevel(logging.INFO)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
-        found = logging.getLogger(name)
-        found.handlers.clear()
-        found.propagate = name != "uvicorn.access"
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = name != "uvicorn.access"

@@ -20,7 +20,7 @@ from dpi.release import Release
 from dpi.service._budgets import Budget, find_budget
 from dpi.service._receipts import Clock, Silence, write_moment
 from dpi.store import Store
-from dpi.store.bank import stored_accounts
+from dpi.store.ledger_session import stored_accounts
 from dpi.store.spent import spent_in
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class Operations:
 
 def find_measured(releases: Releases, release: Release) -> str | None:
     """Return when the release's picture was measured, as text (`Release.measured_at`)."""
-    found = release.measured_at(releases.options.slots)
-    return None if found is None else found.isoformat()
+    moment = release.measured_at(releases.options.slots)
+    return None if moment is None else moment.isoformat()
 
 
 def _find_operations(releases: Releases, now: int, budget: Budget, **running: object) -> StreamOperations:

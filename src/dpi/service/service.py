@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
-from dpi.certificates.declared import DeclaredOptions, alone_until, declared, pool_of
+from dpi.certificates.declared import DeclaredOptions, declared, pool_of, told_until
 from dpi.certificates.signature import Signer, create_pair
 from dpi.domain.overlap import by_slot
 from dpi.errors import OptionError, StateError
@@ -47,7 +47,7 @@ from dpi.store import Store, open_store, store_exists
 from dpi.store.base import Arrival
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
-from dpi.stream.marks import system_clock
+from dpi.stream.input_positions import system_clock
 from dpi.stream.registration import Change
 
 FARTHEST = 10_000
@@ -141,7 +141,7 @@ class Service:
             self.publication = Publication(clock, config.delay_us)
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
             self.writer = BatchWriter(self.store, self.closing.streams, self.metrics)
-            self.reading = Reading(config.place, self.publication, config.keys)
+            self.reading = Reading(config.place, self.publication, config.keys, config.quality)
             self.exports = Exports(self.reading)
             self.followers = count_followers(config.connections)
             self.answers = Places("bytes of answers that wait to be read", ANSWERS, ANSWERS // 4)
@@ -172,7 +172,7 @@ class Service:
                 self._take(settings.open(self.store, change=True, signer=self._signer))
         for name, options in declared(self.store.streams()).items():
             # Discovery needs the texts of events, and a store keeps none: it is no stream that is served.
-            if name not in self.closing.streams and not options.discovers:
+            if name not in self.closing.streams and options.asked:
                 check_served(name, options.slots)
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
         for name, events in self.config.sources.items():
@@ -212,8 +212,8 @@ class Service:
         for name, admission in self.admissions.items():
             slots = admission.slots
             first = min(slots.first_open(since), made.get(name, 1 << 62))
-            if (found := self.store.extent(name, None, first - 1)) is not None:
-                seen[name] = found[2]
+            if (extent := self.store.extent(name, None, first - 1)) is not None:
+                seen[name] = extent[2]
             for content, link in self.store.releases(name, first):
                 slot = int(json.loads(content.partition(b"\n")[0])["slot"])
                 hidden.append((link.head.sequence, name, slot, slots.closing(slot)))
@@ -299,7 +299,7 @@ class Service:
             if not approved and self._adds_loss(settings, declared(self.store.streams())):
                 raise Unapproved
         ending = (
-            [] if there else alone_until(declared(self.store.streams()), settings.make_options(self.store.key).ledger)
+            [] if there else told_until(declared(self.store.streams()), settings.make_options(self.store.key).ledger)
         )
         with self.admissions.replace(settings.name):
             self._take(settings.open(self.store, change=change, signer=self._signer))
@@ -344,17 +344,19 @@ class Service:
         answer: Future[Kept] = Future()
         used, (stream, body, *_) = ExitStack(), batch.sent
 
-        def finish(found: Kept | BaseException) -> None:
+        def finish(outcome: Kept | BaseException) -> None:
             used.close()
             batch.receipt.settle()
             body.drop()
-            self.metrics.batches.labels(stream, str(isinstance(found, Kept)).lower()).inc()
+            self.metrics.batches.labels(stream, str(isinstance(outcome, Kept)).lower()).inc()
             self.metrics.batch_bytes.labels(stream).inc(body.size)
-            if isinstance(found, Kept):
-                self._note(stream, batch.sent.sender, batch.producer, None if found.slot is None else found.understood)
-                answer.set_result(found)
+            if isinstance(outcome, Kept):
+                self._note(
+                    stream, batch.sent.sender, batch.producer, None if outcome.slot is None else outcome.understood
+                )
+                answer.set_result(outcome)
             else:
-                answer.set_exception(found)
+                answer.set_exception(outcome)
 
         def work() -> None:
             try:

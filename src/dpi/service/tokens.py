@@ -137,7 +137,7 @@ class Tokens:
 
     @contextmanager
     def _change(self) -> Iterator[dict[str, Entry]]:
-        """The entries, to be changed by one process at a time and written back whole."""
+        """Lend the entries, to be changed by one process at a time and written back whole."""
         lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, OWNER)
         try:
             lock_alone(lock)

@@ -89,16 +89,16 @@ _ACCEPTED: Mapping[type, tuple[tuple[type, ...], str]] = {
 
 def find_settings(thing: Callable[..., object]) -> dict[str, Declared]:
     """Return the options of a command or of a dataclass, by the names that people write."""
-    found: dict[str, Declared] = {}
+    options: dict[str, Declared] = {}
     for name, (kind, note, default) in _annotated(thing).items():
         if isinstance(note, Setting):
             written = note.name or name.replace("_", "-")
-            found[written] = Declared(written, name, *_kind(kind), default, note, flag=note.flag)
+            options[written] = Declared(written, name, *_kind(kind), default, note, flag=note.flag)
         elif isinstance(kind, type) and is_dataclass(kind):
             for each in find_settings(kind).values():
                 flag = not isinstance(note, Flags) or each.name in note.names.split()
-                found[each.name] = replace(each, group=name, flag=flag)
-    return found
+                options[each.name] = replace(each, group=name, flag=flag)
+    return options
 
 
 def find_groups(command: Callable[..., object]) -> dict[str, type]:

@@ -15,7 +15,7 @@ from dpi.histogram.compression import Compression, normalise, truncate, truncati
 from dpi.mechanism.base import Mechanism
 from dpi.mechanism.boosted import Boosted
 from dpi.mechanism.published import Published
-from dpi.stream.accumulation import PrefixTree
+from dpi.stream.prefix_tree import PrefixTree
 
 Made = TypeVar("Made")
 _SIZES = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}

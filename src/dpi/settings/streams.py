@@ -26,9 +26,9 @@ from dpi.settings.declaration import CLOCK, PRIVACY, STORE, Setting, Table, find
 from dpi.settings.domains import DomainSettings, domain_keys
 from dpi.store import Store
 from dpi.stream import Stream
-from dpi.stream.driver import Engine
 from dpi.stream.options import StreamOptions, make_options
 from dpi.stream.registration import Change
+from dpi.stream.slot_closer import Engine
 
 SLOT = Setting("DURATION", "Length of a slot: 1h, 1d, 1w; or day, week, month of the calendar in --zone.", CLOCK)
 BEGIN = Setting("TIME", "Beginning of the public period.", CLOCK, name="from")
@@ -59,6 +59,9 @@ class StreamTerms:
         str | None, Setting("RULE", "How accounts are spent: auto, clocked, spend-first, fade.", PRIVACY)
     ] = None
     quota: Annotated[str | None, Setting("PART", "Part of ε that is reserved for this stream.", PRIVACY)] = None
+    people: Annotated[
+        str | None, Setting("PART", "Part of ε for counting active users in every slot, such as 0.2.", PRIVACY)
+    ] = None
     not_returning: Annotated[bool, Setting("", "Users do not come back once their account is empty.", PRIVACY)] = False
     converging: Annotated[
         str | None, Setting("SERIES", "Instead of accounts: a series of budgets, such as zeta:2.", PRIVACY)
@@ -156,7 +159,9 @@ class StreamSettings(StreamTerms):
         options = self.make_options(store.key, new=known is None)
         if known is not None:
             options = replace(options, start=DeclaredOptions.from_text(known).start)
-        return Stream.with_options(options, store, separate=self.separate, change=change, signer=signer, engine=engine)
+        return Stream.with_options(
+            options, store, separate=self.separate, change=change, signer=signer, engine=engine, people=self.people
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,8 +230,8 @@ def _settings(name: str, values: Table, domain: Domain) -> StreamSettings:
             raise OptionError(f"`{key}` must be said of a stream.")
     fields = {KEYS[key].field: value for key, value in given.items()}
     fields.setdefault("begin", "")
-    found = StreamSettings(name=name, domain=domain, **fields)  # type: ignore[arg-type] # read by their kinds
-    return found if "from" in given else replace(found, begin=_now(found.slots))
+    settings = StreamSettings(name=name, domain=domain, **fields)  # type: ignore[arg-type] # read by their kinds
+    return settings if "from" in given else replace(settings, begin=_now(settings.slots))
 
 
 def _now(slots: Slots) -> str:

@@ -134,10 +134,10 @@ class Admission:
         One that `window` does not admit, of a slot outside of the period, or without user or bin is dropped by itself.
         Its bin is that of its own slot's domain.
         """
-        found = self._read(events)
-        names, numbers, inside = found.names, found.numbers, self._find_open(found, window)
-        if found.known is not None:
-            inside &= found.known
+        columns = self._read(events)
+        names, numbers, inside = columns.names, columns.numbers, self._find_open(columns, window)
+        if columns.known is not None:
+            inside &= columns.known
         values = _read(self.domain, events.values)  # all rows: whether that can be done depends on none of them
         if not inside.all():
             names, numbers, values = names.compress(inside, 0), numbers[inside], _select(values, inside)
@@ -153,13 +153,13 @@ class Admission:
     @silence()
     def understand(self, events: Events, window: Window) -> tuple[Rows, Understood]:
         """Return what `keep` does, and what is understood of all rows, also of those that do not count."""
-        found, values = self._read(events), _read(self.domain, events.values)
-        bins, counts = encode(self.domain, found.numbers, values)
-        known = np.ones(bins.shape, dtype=np.bool_) if found.known is None else found.known
-        rows, inside = Rows(found.names, found.numbers, bins, counts), self._find_open(found, window)
+        columns, values = self._read(events), _read(self.domain, events.values)
+        bins, counts = encode(self.domain, columns.numbers, values)
+        known = np.ones(bins.shape, dtype=np.bool_) if columns.known is None else columns.known
+        rows, inside = Rows(columns.names, columns.numbers, bins, counts), self._find_open(columns, window)
         counting = inside & known & (bins >= 0)
         kept = Rows.sum([rows if counting.all() else rows.only(counting)])
-        return kept, Understood.of(known, found.moments != UNREADABLE, (bins >= 0) & _find_given(values), inside)
+        return kept, Understood.of(known, columns.moments != UNREADABLE, (bins >= 0) & _find_given(values), inside)
 
     def _read(self, events: Events) -> _Read:
         moments = self.slots.moments(events.times, events.unit)
@@ -168,11 +168,11 @@ class Admission:
             raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
         return _Read(names, known, moments, self.slots.at(np.where(moments == UNREADABLE, 0, moments)))
 
-    def _find_open(self, found: _Read, window: Window) -> Mask:
+    def _find_open(self, columns: _Read, window: Window) -> Mask:
         """Return which rows have a slot that takes them."""
-        inside = window.admits(self.slots, found.moments) & (found.numbers >= self.first)
+        inside = window.admits(self.slots, columns.moments) & (columns.numbers >= self.first)
         if self.last is not None:
-            inside &= found.numbers < self.last
+            inside &= columns.numbers < self.last
         return inside
 
 

@@ -127,13 +127,13 @@ class Columnar(EventFile):
             footer = pq.read_metadata(self.path)
         except refusals():
             return ()
-        found, start, size = [], 0, 0
+        pieces, start, size = [], 0, 0
         for number in range(footer.num_row_groups):
             size += footer.row_group(number).num_rows
             if size >= _ROWS or (number == footer.num_row_groups - 1 and size):
-                found.append(Columnar(self.path, self._form, (start, size)))
+                pieces.append(Columnar(self.path, self._form, (start, size)))
                 start, size = start + size, 0
-        return found
+        return pieces
 
 
 def refusals() -> tuple[type[BaseException], ...]:

@@ -190,10 +190,10 @@ def read(
 
 def find_files(paths: Sequence[str]) -> list[str]:
     """Return the files that paths and patterns name, in the order of their names; one that two patterns fit is once."""
-    found = list[str]()
+    files = list[str]()
     for each in map(os.path.expanduser, paths):
         if each == "-" or Path(each).is_file():
-            found.append(each)
+            files.append(each)
             continue
         if Path(each).is_dir():
             raise SchemaError(
@@ -204,8 +204,8 @@ def find_files(paths: Sequence[str]) -> list[str]:
             raise SchemaError(
                 f"a file of events must be named, or a pattern that fits one. Nothing is there: {each!r}."
             )
-        found += fitting
-    return list(dict.fromkeys(found))
+        files += fitting
+    return list(dict.fromkeys(files))
 
 
 def _open(path: str, form: str | None, separator: str | None, columns: Sequence[str] | None, longest: int) -> EventFile:

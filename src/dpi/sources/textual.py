@@ -359,10 +359,10 @@ class Ndjson:
         if form is None:
             return self._read(rows).drop(_AT)
         pattern, names = form
-        found = rows.str.extract_groups(pattern).struct.unnest()
-        found.columns = names
-        fitting = found[names[0]].is_not_null()
-        fields = found.select(pl.col(self._names).str.strip_chars('"'))
+        groups = rows.str.extract_groups(pattern).struct.unnest()
+        groups.columns = names
+        fitting = groups[names[0]].is_not_null()
+        fields = groups.select(pl.col(self._names).str.strip_chars('"'))
         if fitting.all():
             return fields
         at = pl.int_range(rows.len(), eager=True, dtype=pl.Int64)

@@ -38,6 +38,8 @@ class Engine(ABC):
         self.read_only = read_only
         """Whether nothing may be written."""
         self.turn = RLock()
+        self._reading = False
+        """Whether a snapshot is open, to whoever has the turn."""
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[object] = ()) -> None:
@@ -49,7 +51,7 @@ class Engine(ABC):
 
     @abstractmethod
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """What a query finds."""
+        """Return what a query finds."""
 
     def pages(
         self, select: str, values: Sequence[object], key: str, at: int = -(1 << 62), *, column: int = 0, times: int = 1
@@ -74,12 +76,17 @@ class Engine(ABC):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All queries inside see one state of the database."""
+        """All queries inside see one state of the database; one within another is part of it."""
         with self.turn:
+            if self._reading:
+                yield
+                return
             self.execute(self.begin_reading)
+            self._reading = True
             try:
                 yield
             finally:
+                self._reading = False
                 with suppress(StoreError):
                     self.execute("ROLLBACK")
 

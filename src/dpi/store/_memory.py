@@ -12,7 +12,7 @@ from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
-from dpi.budget.account_table import merged
+from dpi.budget.account_records import merged
 from dpi.certificates.chain import Head, Link
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.events.identity import check_chain

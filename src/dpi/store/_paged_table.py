@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.account_table import ABSENT, RECORD, STANDING, Place, Standings, chosen, newest, parted, to_records
+from dpi.budget.account_records import RECORD, STANDING, Standings, newest, select, split, to_records
+from dpi.budget.account_table import ABSENT, AccountPositions
 from dpi.errors import StateError
 from dpi.events.identity import Digests, by_first_half
 from dpi.exact.integers import Integers
@@ -54,19 +55,21 @@ class PagedTable:
         self._recent = RecentAccounts(self._room, self._starts)
         self._moving: list[Run] = []
         for bucket, records in enumerate(changed):
-            self._recent.fill(bucket, *parted(records))
+            self._recent.fill(bucket, *split(records))
 
     # Accounts by name.
 
-    def find(self, names: Digests) -> Place:
+    def find(self, names: Digests) -> AccountPositions:
         """Return where the names stand, and what their accounts hold."""
         order = by_first_half(names)
-        return self.here(Place(names.take(order, axis=0), order, ()))
+        return self.here(AccountPositions(names.take(order, axis=0), order, ()))
 
-    def here(self, place: Place) -> Place:
-        """Return where the names of a place in another table stand in this one."""
-        held = [self._look_up(place.names[at : at + AT_ONCE]) for at in range(0, len(place.names), AT_ONCE)]
-        return Place(place.names, place.order, (), np.concatenate([np.empty(0, dtype=STANDING), *held]))
+    def here(self, positions: AccountPositions) -> AccountPositions:
+        """Return where names with positions in another table stand in this one."""
+        held = [self._look_up(positions.names[at : at + AT_ONCE]) for at in range(0, len(positions.names), AT_ONCE)]
+        return AccountPositions(
+            positions.names, positions.order, (), np.concatenate([np.empty(0, dtype=STANDING), *held])
+        )
 
     def _look_up(self, names: Digests) -> Standings:
         at = self._recent.find(names)
@@ -76,32 +79,32 @@ class PagedTable:
         standing = self._in_files(names.take(rest, axis=0), 1)
         if rest.size == len(names):
             return standing
-        found = self._recent.get(np.maximum(at, 0))
-        found[rest] = standing
-        return found
+        standings = self._recent.get(np.maximum(at, 0))
+        standings[rest] = standing
+        return standings
 
     def _in_files(self, names: Digests, age: int) -> Standings:
         """Return what files say of accounts, from each bucket's last but `age` on: the newer one counts."""
         first = np.searchsorted(names[:, 0], self._starts)
         slices = (slice(*rows) for rows in zip(first.tolist(), [*first[1:].tolist(), len(names)], strict=True))
         asked = [(runs[-age], rows) for runs, rows in zip(self._runs, slices, strict=True) if len(runs) >= age]
-        standing, found = self._files.look_up(asked, names)
-        rest = np.flatnonzero(~found)
+        standing, known = self._files.look_up(asked, names)
+        rest = np.flatnonzero(~known)
         if rest.size and age < max(map(len, self._runs)):
             standing[rest] = self._in_files(names.take(rest, axis=0), age + 1)
         return standing
 
-    def get(self, place: Place) -> Standings:
-        """Return what each account holds, in the order of the place; zeros for a name that has no account."""
-        assert place.held is not None  # noqa: S101 - a place of this table
-        return place.held.copy()
+    def get(self, positions: AccountPositions) -> Standings:
+        """Return what each account holds, in the order of the positions; zeros for a name that has no account."""
+        assert positions.held is not None  # noqa: S101 - positions in this table
+        return positions.held.copy()
 
-    def put(self, place: Place, standing: Standings) -> None:
+    def put(self, positions: AccountPositions, standing: Standings) -> None:
         """Write the accounts of different names; what was moved with them is from now on in its files."""
-        moved, self._moving, names = self._moving, [], place.names
+        moved, self._moving, names = self._moving, [], positions.names
         if moved:
             stay = ~np.isin(self._recent.part(names), [run.bucket for run in moved])
-            names, standing = names.compress(stay, axis=0), chosen(standing, stay)
+            names, standing = names.compress(stay, axis=0), select(standing, stay)
             for run in moved:
                 self._recent.empty(run.bucket)
                 self._files.forget(self._runs[run.bucket])
@@ -111,7 +114,7 @@ class PagedTable:
     def parts(self) -> Iterator[tuple[Digests, Standings]]:
         """Give all names, and what their accounts hold, a bucket at a time."""
         for bucket in range(len(self._runs)):
-            yield parted(concatenate(list(self._pieces(bucket, _records(*self._recent.held(bucket))))))
+            yield split(concatenate(list(self._pieces(bucket, _records(*self._recent.held(bucket))))))
 
     def _pieces(self, bucket: int, changed: Records) -> Iterator[Records]:
         """Give all accounts of a bucket, some at a time: those of its files, and what has changed."""
@@ -128,7 +131,7 @@ class PagedTable:
         self._moving = []
         for at in self._fullest(more) if len(names) else []:
             here = bucket == at
-            charged = _records(names.compress(here, axis=0), chosen(standing, here))
+            charged = _records(names.compress(here, axis=0), select(standing, here))
             changed = newest([_records(*self._recent.held(at)), charged])
             most = sum(run.size for run in self._runs[at]) // RECORD.itemsize + changed.size
             self._moving.append(self._files.write(attempt, at, 0, self._pieces(at, changed), most))
@@ -195,7 +198,7 @@ class RecentAccounts:
         return np.diff(self._first)
 
     def part(self, names: Digests) -> Integers:
-        """The part that each name is in."""
+        """Return the part that each name is in."""
         return np.searchsorted(self._starts, np.ascontiguousarray(names[:, 0]), side="right") - 1
 
     def _begin(self, high: npt.NDArray[np.uint64], part: Integers) -> Integers:
@@ -204,26 +207,26 @@ class RecentAccounts:
         return at
 
     def find(self, names: Digests) -> Integers:
-        """The place of each name, `ABSENT` if it has none."""
+        """Return the place of each name, `ABSENT` if it has none."""
         high, low, part = np.ascontiguousarray(names[:, 0]), np.ascontiguousarray(names[:, 1]), self.part(names)
-        found = np.full(len(names), ABSENT, dtype=np.int64)
+        places = np.full(len(names), ABSENT, dtype=np.int64)
         rows, at = np.arange(len(names)), self._begin(high, part)
         while rows.size:
             used = self._used[at]
             rows, at = rows[used], at[used]
             same = (self._high[at] == high[rows]) & (self._low[at] == low[rows])
-            found[rows[same]] = at[same]
+            places[rows[same]] = at[same]
             rows, at = rows[~same], at[~same]
             at = self._next(at, part[rows])
-        return found
+        return places
 
     def _next(self, at: Integers, part: Integers) -> Integers:
-        """The place after each, in the same region."""
+        """Return the place after each, in the same region."""
         at = at + 1
         return np.where(at == self._first[part + 1], self._first[part], at)
 
     def get(self, at: Integers) -> Standings:
-        """What the accounts at these places hold."""
+        """Return what the accounts at these places hold."""
         return self._standing[at].view(STANDING)
 
     def put(self, names: Digests, standing: Standings) -> None:
@@ -269,7 +272,7 @@ class RecentAccounts:
         return bool((self.counts + more > FULLEST * self.sizes).any())
 
     def held(self, part: int) -> tuple[Digests, Standings]:
-        """The accounts of a part, sorted by name."""
+        """Return the accounts of a part, sorted by name."""
         region = slice(self._first[part], self._first[part + 1])
         at = np.flatnonzero(self._used[region]) + self._first[part]
         high, low = self._high[at], self._low[at]

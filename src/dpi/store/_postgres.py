@@ -109,7 +109,7 @@ class PostgreSQL(Engine):
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:
-        """The server's errors as ours: by their kind alone, since its messages may quote a row."""
+        """Raise the server's errors as ours: by their kind alone, since its messages may quote a row."""
         try:
             yield
         except self._errors as error:
@@ -124,7 +124,7 @@ def _placeholders(statement: str) -> bytes:
 
 
 def _split(url: str) -> tuple[str, str]:
-    """The URL without our own parameter, and the schema."""
+    """Return the URL without our own parameter, and the schema."""
     address, _, text = url.partition("?")
     query = dict(parse_qsl(text))
     schema = query.pop("schema", "dpi")

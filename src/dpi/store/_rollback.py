@@ -29,14 +29,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from dpi.budget.adaptive_allocation import read_snapshot, with_bounds
 from dpi.budget.charge import LostSlots
+from dpi.budget.class_allocation import read_snapshot, with_bounds
 from dpi.certificates.chain import Entry, extend
 from dpi.certificates.declared import DeclaredOptions, declared
 from dpi.certificates.signature import Signer
 from dpi.errors import StateError
-from dpi.store.bank import stored_accounts
 from dpi.store.base import Checkpoint, Levy, Store
+from dpi.store.ledger_session import stored_accounts
 from dpi.store.witness import Seen
 
 
@@ -121,7 +121,7 @@ def _check_quotas(store: Store, seen: Seen) -> None:
 
 
 def _skip(allocation: str, slots: int) -> str:
-    """A converging series after the elements of the lost slots."""
+    """Return a converging series after the elements of the lost slots."""
     saved = json.loads(allocation)
     if not saved["rule"].startswith("in order "):
         raise StateError("a series drawn at random does not know what was drawn in the lost slots: start a new store.")

@@ -98,11 +98,11 @@ def fingerprint(key: bytes) -> str:
 
 
 def _check_format(engine: Engine) -> None:
-    found = format_of(engine)
-    if found < FORMAT:
+    stored = format_of(engine)
+    if stored < FORMAT:
         raise StateError(
-            f"the store has format {found}, of dpi {version_of(engine)}, and this program writes {FORMAT}. Upgrade it "
-            "in place with a back-up that its own version has made: `dpi backup upgrade STORE FILE`. Nothing was "
+            f"the store has format {stored}, of dpi {version_of(engine)}, and this program writes {FORMAT}. Upgrade it "
+            "in place with a backup that its own version has made: `dpi backup upgrade STORE FILE`. Nothing was "
             "changed."
         )
 

@@ -145,9 +145,9 @@ class SQLEvents(GuardedTables):
     def _take_arrivals(self) -> list[tuple[str, Rows]]:
         """Return the events in files of all streams, by slot, which are listed no more."""
         rows = self.engine.rows("SELECT DISTINCT stream, slot FROM arrivals")
-        found = [(str(stream), self._arrived(str(stream), int(slot))) for stream, slot in rows]
+        arrivals = [(str(stream), self._arrived(str(stream), int(slot))) for stream, slot in rows]
         self.engine.execute("DELETE FROM arrivals")
-        return [(stream, Rows.sum([events])) for stream, events in found]
+        return [(stream, Rows.sum([events])) for stream, events in arrivals]
 
     # Both.
 

@@ -81,7 +81,7 @@ class SQLite(Engine):
             raise _plain(error) from None
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """What a query finds; one at a time, since SQLite refuses to erase while another thread is in the middle."""
+        """Return what a query finds; one query at a time: SQLite refuses to erase in the middle of another thread's."""
         try:
             with self._query:
                 return self._connection.execute(statement, tuple(values)).fetchall()
@@ -122,7 +122,7 @@ def _plain(error: sqlite3.DatabaseError) -> StoreError | StateError:
 
 
 def ledger_key(path: Path, *, new: bool) -> bytes:
-    """The keys in a key file, the oldest first; made for a new store."""
+    """Return the keys in a key file, the oldest first; made for a new store."""
     if new and not path.exists():
         create_key(path, KEY_BYTES)
     try:

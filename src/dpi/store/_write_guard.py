@@ -28,7 +28,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpi.budget.account_table import Buckets
+from dpi.budget.account_records import Buckets
 from dpi.certificates.chain import Head, Link
 from dpi.errors import StateError, StoreBusy
 from dpi.store._engine import OTHER_WRITER, Engine
@@ -115,12 +115,12 @@ class GuardedTables(Store):
                 self.folder.sweep(self._own_files)
 
     def _own_files(self) -> set[str]:
-        """The names of all files that the store needs, if it is as this process knows it."""
+        """Return the names of all files that the store needs, if it is as this process knows it."""
         self._compare(None)
         return self._listed_files()
 
     def _listed_files(self) -> set[str]:
-        """The names of all files that the store needs."""
+        """Return the names of all files that the store needs."""
         rows = self.engine.rows("SELECT name FROM account_runs WHERE name <> '' UNION SELECT name FROM arrivals")
         return {str(name) for (name,) in rows}
 

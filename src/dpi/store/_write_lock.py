@@ -43,7 +43,7 @@ class FileUse:
     """A connection's use of a database file: begun before the connection, ended after it."""
 
     def __init__(self, path: Path, *, write: bool, wait: float = 0.0) -> None:
-        """Counts a reader; gives a writer the right to write, to a file that is made if it is not there."""
+        """Count a reader; give a writer the right to write, to a file that is made if it is not there."""
         self._key: tuple[int, int] | None = None
         self._beside: int | None = None
         self._writes = False
@@ -107,7 +107,7 @@ class FileUse:
 
 
 def _counted(path: Path, *, write: bool) -> tuple[int, int]:
-    """The inode of a file, with one more connection and, to write, a descriptor; a new file is its owner's alone."""
+    """Return the inode of a file, with one more connection and, to write, a descriptor; a new file is its owner's."""
     with _changing:
         exists = not write or path.exists()
         key = _key(os.stat(path)) if exists else None

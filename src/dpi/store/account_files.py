@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.account_table import ABSENT, RECORD, STANDING, Standings, merged
+from dpi.budget.account_records import RECORD, STANDING, Standings, merged
+from dpi.budget.account_table import ABSENT
 from dpi.errors import StateError, StoreError
 from dpi.events.identity import KEY_BYTES, Digests
 from dpi.exact.integers import Integers
@@ -145,11 +146,11 @@ class RunFiles:
         size = run.size // RECORD.itemsize
         with self._opened(run) as (blocks, fences):
             for at in range(0, blocks.size, _PIECE):
-                found = blocks.view(_RAW)[at : at + _PIECE].copy().view(_BLOCK)  # as bytes, not by field
-                self._verify(found, np.arange(at, at + found.size), [(run, found.size)])
-                if (found["records"]["name"]["high"][:, 0] != fences[at : at + found.size]).any():
+                piece = blocks.view(_RAW)[at : at + _PIECE].copy().view(_BLOCK)  # as bytes, not by field
+                self._verify(piece, np.arange(at, at + piece.size), [(run, piece.size)])
+                if (piece["records"]["name"]["high"][:, 0] != fences[at : at + piece.size]).any():
                     raise StateError(MISSING)
-                flat = found.view(np.uint8).reshape(-1, _BLOCK.itemsize)[:, :_WIDTH].reshape(-1).view(RECORD)
+                flat = piece.view(np.uint8).reshape(-1, _BLOCK.itemsize)[:, :_WIDTH].reshape(-1).view(RECORD)
                 yield flat[: size - at * RECORDS]
 
     def look_up(self, runs: Iterable[tuple[Run, slice]], names: Digests) -> tuple[Standings, npt.NDArray[np.bool_]]:
@@ -169,7 +170,7 @@ class RunFiles:
                 held.view(_RAW).take(at, out=raw[rows], mode="clip")  # no copy between
             sizes[rows] = run.size // RECORD.itemsize
             reading.append((run, rows.stop - rows.start))
-        standing, found = np.zeros(len(names), dtype=_BYTES), np.zeros(len(names), dtype=np.bool_)
+        standing, known = np.zeros(len(names), dtype=_BYTES), np.zeros(len(names), dtype=np.bool_)
         if reading:
             there = slice(None) if numbers.min() != ABSENT else np.flatnonzero(numbers != ABSENT)
             blocks = raw[there].view(_BLOCK)
@@ -177,8 +178,8 @@ class RunFiles:
             row, column = _located(blocks, numbers[there], sizes[there], names[there])
             at = row if isinstance(there, slice) else there[row]
             standing[at] = blocks["records"]["standing"].view(_BYTES)[row, column]
-            found[at] = True
-        return standing.view(STANDING), found
+            known[at] = True
+        return standing.view(STANDING), known
 
     def forget(self, runs: Iterable[Run]) -> None:
         """Remember no more of files that others have taken the place of."""
@@ -322,7 +323,7 @@ def _seal_between(blocks: Blocks, first: int, end: int, where: Words, cipher: Ci
 
 
 def _seal_blocks(blocks: Blocks, numbers: Integers, where: Words, cipher: CipherContext) -> Words:
-    """The seals of blocks: of the file, the block's number, and all that it holds, sixteen bytes at a time.
+    """Return the seals of blocks: of the file, the block's number, and all that it holds, 16 bytes at a time.
 
     `where` is what stands for the file of each block, encrypted.
     """
@@ -345,7 +346,7 @@ def _seal_blocks(blocks: Blocks, numbers: Integers, where: Words, cipher: Cipher
 
 
 def _block_of(names: Digests, held: Blocks, fences: Words) -> Integers:
-    """The number of the block in which each name is, if it is in any."""
+    """Return the number of the block in which each name is, if it is in any."""
     high, low = np.ascontiguousarray(names[:, 0]), names[:, 1]
     at = np.maximum(np.searchsorted(fences, high, side="right") - 1, 0)
     ties = np.flatnonzero((fences[at] == high) & (at > 0))
@@ -383,7 +384,7 @@ def _before(high: Words, low: Words, other_high: Words, other_low: Words) -> npt
 
 
 def merge(base: Records, changed: Records) -> Records:
-    """The accounts of both, each sorted by name and without doubles; where a name is in both, as it was changed.
+    """Return the accounts of both, each sorted and without doubles; where a name is in both, as it was changed.
 
     >>> def accounts(*rows): return np.array([((high, 0), (spent, 1, 0)) for high, spent in rows], dtype=RECORD)
     >>> both = merge(accounts((1, 5), (4, 6)), accounts((2, 7), (4, 8)))

@@ -33,7 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from dpi.budget.account_table import RECORD, AccountsByName, AccountTable, Buckets, by_bucket, merged, parted
+from dpi.budget.account_records import RECORD, Buckets, by_bucket, merged, split
+from dpi.budget.account_table import AccountsByName, AccountTable
 from dpi.errors import StateError
 from dpi.events.identity import KEY_BYTES
 from dpi.store._engine import Engine
@@ -131,10 +132,10 @@ class AccountLog:
 
     def runs(self, ledger: str, *, loaded: bool = False) -> dict[int, list[Run]]:
         """Return the runs of each bucket that has any, oldest first; with `loaded`, the records of rows as well."""
-        found: dict[int, list[Run]] = {}
+        by_bucket: dict[int, list[Run]] = {}
         for run in starmap(Run, self._rows(ledger)):
-            found.setdefault(run.bucket, []).append(self._loaded(ledger, run) if loaded else run)
-        return found
+            by_bucket.setdefault(run.bucket, []).append(self._loaded(ledger, run) if loaded else run)
+        return by_bucket
 
     def _loaded(self, ledger: str, run: Run) -> Run:
         """Return a run with its records, if they are rows."""
@@ -182,7 +183,7 @@ class AccountLog:
         table, known, made = self.tables.get(ledger), self.runs(ledger), dict[int, Run]()
         with self.attempt() as attempt:
             if table is not None:
-                moved = table.move(attempt, *parted(np.frombuffer(charge, dtype=RECORD)))
+                moved = table.move(attempt, *split(np.frombuffer(charge, dtype=RECORD)))
                 made = {run.bucket: run for run in moved}
             for bucket, records in by_bucket(charge, self.buckets):
                 if bucket not in made:

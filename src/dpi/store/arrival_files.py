@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.account_table import Buckets
+from dpi.budget.account_records import Buckets
 from dpi.errors import StateError
 from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
@@ -88,22 +88,22 @@ def write_sections(
 
 
 def _sealed(rows: npt.NDArray[np.void], buckets: Integers, slot: int, key: bytes) -> tuple[bytes, int]:
-    """A section: the index of its segments, and the segments, each encrypted by itself."""
+    """Return a section: the index of its segments, and the segments, each encrypted by itself."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    found, first = np.unique(buckets, return_index=True)
+    numbers, first = np.unique(buckets, return_index=True)
     ends = np.append(first[1:], rows.size)
-    index = np.empty(found.size, dtype=_SEGMENT)
-    index["bucket"], index["rows"] = found, ends - first
+    index = np.empty(numbers.size, dtype=_SEGMENT)
+    index["bucket"], index["rows"] = numbers, ends - first
     cipher = AESGCM(key)
-    parts = [cipher.encrypt(_nonce(0), index.tobytes(), _said(slot, found.size))]
-    for bucket, start, end in zip(found.tolist(), first.tolist(), ends.tolist(), strict=True):
-        parts.append(cipher.encrypt(_nonce(1 + bucket), rows[start:end].tobytes(), _said(slot, found.size)))
-    return b"".join(parts), found.size
+    parts = [cipher.encrypt(_nonce(0), index.tobytes(), _said(slot, numbers.size))]
+    for bucket, start, end in zip(numbers.tolist(), first.tolist(), ends.tolist(), strict=True):
+        parts.append(cipher.encrypt(_nonce(1 + bucket), rows[start:end].tobytes(), _said(slot, numbers.size)))
+    return b"".join(parts), numbers.size
 
 
 def _nonce(number: int) -> bytes:
-    """A key is used for one section, and a number in it for one segment: no nonce is used twice."""
+    """Return the nonce of a segment: a key is used for one section, and a number in it for one segment."""
     return number.to_bytes(_NONCE, "big")
 
 
@@ -112,7 +112,7 @@ def _said(slot: int, buckets: int) -> bytes:
 
 
 def read_segments(folder: Folder, section: Section, first: int = 0, last: int | None = None) -> Iterator[Rows]:
-    """The events of the buckets `first` to before `last` (all, unless said), a bucket at a time.
+    """Yield the events of the buckets `first` to before `last` (all, unless said), a bucket at a time.
 
     Raises `StateError` if the file is missing, or anything of it is not as it was written.
     """

@@ -1,10 +1,10 @@
-"""A back-up: a copy of one moment of a store, made while others write, and put back by the rules of old copies.
+"""A backup: a copy of one moment of a store, made while others write, and put back by the rules of old copies.
 
 It is a store in a file, whatever it was copied from, and may be put back as a file or into PostgreSQL. It has all that
 the store had, events of open slots and open nodes of trees included, but for the key: private, its owner's only. Of a
 store with accounts in buckets it is two, the file and the folder of its own bucket files beside it, of the same moment.
 
-**Guarantee.** Putting a back-up back gives nobody more than ε. *Why:* only a store that has a witness is copied, and
+**Guarantee.** Putting a backup back gives nobody more than ε. *Why:* only a store that has a witness is copied, and
 the copy knows its witness; a store that knows a witness is written to under it alone. A copy that lacks a release which
 the witness saw is refused, or every account is charged for all that it lacks (`dpi.store._rollback`). So what was spent
 after the copy was made is either there or charged. Should the store that was copied still run, whichever of the two
@@ -53,7 +53,7 @@ def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
     with open_store(source, read_only=True) as store:
         if store.witnessed_by is None:
             raise StateError(
-                "this store has no witness, so that a back-up could pass for the newest copy, and budget spent since "
+                "this store has no witness, so that a backup could pass for the newest copy, and budget spent since "
                 "be spent again. Open it once with a `witness`, kept elsewhere.",
                 options=("witness",),
             )
@@ -89,7 +89,7 @@ def restore(
     charge_lost: bool = False,
     signer: Signer | None = None,
 ) -> Seen:
-    """Put a back-up in a place where there is no store; returns what its witness had seen.
+    """Put a backup in a place where there is no store; returns what its witness had seen.
 
     If something was released since it was made, it is refused, or with `charge_lost` every account is charged for it.
     Bucket files are put in the new folder `path`, or beside the store.
@@ -101,7 +101,7 @@ def restore(
         seen = Witness(Path(witness)).read()
         if seen is None or store.witnessed_by != seen.witness:
             raise StateError(
-                f"the witness {witness} is missing, or not the one of this back-up: without it the budget "
+                f"the witness {witness} is missing, or not the one of this backup: without it the budget "
                 "spent since is not known."
             )
         if store.lacks(seen) and not charge_lost:
@@ -122,11 +122,11 @@ def restore(
 def _put_buckets(
     store: SQLStore, source: Path, target: str, path: str | os.PathLike[str] | None
 ) -> Iterator[Layout | None]:
-    """The bucket files of a back-up, which lie beside it, in a folder of the store that is made; None without any."""
+    """Put the bucket files of a backup, which lie beside it, into a new folder of the store; None without any."""
     layout = store.layout
     if layout is None:
         if path is not None:
-            raise OptionError("`path` is of buckets, and this back-up has its accounts in the database: leave it out.")
+            raise OptionError("`path` is of buckets, and this backup has its accounts in the database: leave it out.")
         yield None
         return
     if path is None and is_remote(target):

@@ -8,7 +8,7 @@ makes the same bytes of it. So a measurement is never drawn twice for one slot t
 something is tried again never depends on a drawn value: what `pay` writes has a size that does not depend on it.
 
 A store knows bytes. It decides nothing about privacy, and it never sees a clean histogram. The accounts that streams
-pay from are held by a bank (`dpi.store.bank`).
+pay from are held by a session (`dpi.store.ledger_session`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 from dpi.budget.account_table import AccountsByName, AccountTable
-from dpi.budget.adaptive_allocation import read_snapshot
+from dpi.budget.class_allocation import read_snapshot
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.certificates.declared import DeclaredOptions
@@ -59,7 +59,7 @@ class PaidSlot:
     """The tree of sums after the slot, if the stream has one: its open nodes are private."""
 
     def spent_after(self, spent: int) -> int:
-        """What `spent` of the stream's checkpoint is after this slot: with its budget or, by class, as bounds say."""
+        """Return what `spent` of the checkpoint is after this slot: with its budget or, by class, as bounds say."""
         bounds = read_snapshot(self.allocation)[0]
         return spent + self.epsilon if bounds is None else bounds.most_spent
 
@@ -109,7 +109,7 @@ class Checkpoint:
         return seal == self._seal(stream, mechanism, start, rest)
 
     def _seal(self, stream: str, mechanism: bytes, start: int, rest: bytes) -> bytes:
-        """The same with the state from `start` on as the digest `rest`; all of it as it is, if that is 0."""
+        """Return the same with the state from `start` on as the digest `rest`; all of it as it is, if that is 0."""
         head = [stream, self.first, self.last, self.spent, self.allocation, len(mechanism)]
         digest = hashlib.blake2b(json.dumps(head).encode() + b"\n", digest_size=_DIGEST, person=b"dpi progress")
         digest.update(mechanism[:start] + rest if start else mechanism)
@@ -159,7 +159,7 @@ class Store(ABC):
 
     @abstractmethod
     def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
-        """Records and levies of a ledger, opened with these options if it is new.
+        """Return records and levies of a ledger, opened with these options if it is new.
 
         Raises `StateError` if the ledger has other options.
         """
@@ -194,11 +194,11 @@ class Store(ABC):
 
     @abstractmethod
     def options(self, stream: str) -> Schedule[str]:
-        """The options of a stream as text, by the first slot that they hold for."""
+        """Return the options of a stream as text, by the first slot that they hold for."""
 
     @abstractmethod
     def domain(self, digest: str) -> str:
-        """The description of a domain, as text."""
+        """Return the description of a domain, as text."""
 
     @abstractmethod
     def declare(
@@ -231,32 +231,32 @@ class Store(ABC):
         return None if at is None else (at.last, at.spent)
 
     def bounds(self, stream: str) -> Bounds | None:
-        """What is public about the classes of a stream, if it measures by class."""
+        """Return what is public about the classes of a stream, if it measures by class."""
         at = self.progress(stream)
         return None if at is None else read_snapshot(at.allocation)[0]
 
     @abstractmethod
     def pending(self, stream: str) -> PaidSlot | None:
-        """The slot that was paid for and not yet released, if there is one."""
+        """Return the slot that was paid for and not yet released, if there is one."""
 
     @abstractmethod
     def measurements(self, stream: str) -> Iterator[PaidSlot]:
-        """The measurements that are kept, in order; raises `StateError` at one that does not match its seal."""
+        """Yield the measurements that are kept, in order; raise `StateError` at one that does not match its seal."""
 
     def thinned(self) -> dict[str, int]:
         """By stream, the first slot whose measurement must be there: those before it may have been dropped (`thin`)."""
         return {}
 
     def account_parts(self, ledger: str, options: str) -> Iterator[bytes]:
-        """Records of a ledger as `load_ledger` gives them, a part of the accounts at a time."""
+        """Yield records of a ledger as `load_ledger` gives them, a part of the accounts at a time."""
         yield self.load_ledger(ledger, options)[0]
 
     def payment_parts(self, stream: str) -> Iterator[bytes]:
-        """Records as `payments` gives them, a part of the accounts at a time."""
+        """Yield records as `payments` gives them, a part of the accounts at a time."""
         yield self.payments(stream)
 
     def payments(self, stream: str) -> bytes:
-        """Records of what each account has paid in a stream that measures by class, and how often: private."""
+        """Return records of what each account has paid in a stream that measures by class, and how often: private."""
         return b""
 
     def payment_table(self, stream: str, *, paying: bool = False) -> AccountsByName | None:
@@ -297,7 +297,7 @@ class Store(ABC):
 
     @abstractmethod
     def head(self) -> Head:
-        """The end of the chain."""
+        """Return the end of the chain."""
 
     @abstractmethod
     def links(self) -> Iterator[Link]:
@@ -363,7 +363,7 @@ class Store(ABC):
         assert sequence <= self.head().sequence  # noqa: S101 - others have nothing to keep
 
     def _told(self) -> Seen:
-        """What the witness is told."""
+        """Return what the witness is told."""
         head = self.head()
         told = Seen(head.sequence, head.digest)
         for name, text in self.streams().items():
@@ -395,11 +395,11 @@ class Store(ABC):
 
     @abstractmethod
     def sequence(self, stream: str, producer: str) -> int:
-        """The last sequence of a producer; -1 before the first."""
+        """Return the last sequence of a producer; -1 before the first."""
 
     @abstractmethod
     def events(self, stream: str, slot: int) -> Rows:
-        """The events of one open slot; an account and a bin may come several times."""
+        """Return the events of one open slot; an account and a bin may come several times."""
 
     # How far inputs had got.
 
@@ -409,7 +409,7 @@ class Store(ABC):
 
     @abstractmethod
     def marks(self, stream: str) -> list[tuple[int, str]]:
-        """The marks that are kept, with their numbers, in order."""
+        """Return the marks that are kept, with their numbers, in order."""
 
     @abstractmethod
     def forget_marks(self, stream: str, before: int) -> None:

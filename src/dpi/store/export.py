@@ -111,7 +111,7 @@ def _fill(store: SQLStore, draft: Path, upto: int) -> None:
 
 
 def _rows(store: SQLStore, name: str, upto: int) -> Iterator[Sequence[object]]:
-    """The rows of a table in the order of their keys; of those that grow for ever, some at a time.
+    """Yield the rows of a table in the order of their keys; of those that grow for ever, some at a time.
 
     The order is Python's, not that of a database's language.
     """
@@ -156,7 +156,7 @@ def _declares(store: SQLStore, upto: int) -> bool:
 
 
 def _declared(store: SQLStore, upto: int) -> list[Sequence[object]]:
-    """The options of streams as entries of the chain have declared them, up to one of them."""
+    """Return the options of streams as entries of the chain have declared them, up to one of them."""
     known: dict[str, Schedule[str]] = {}
     for link, _ in zip(store.links(), range(upto + 1), strict=False):
         match link.entry:

@@ -29,7 +29,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Self
 
-from dpi.budget.account_table import Buckets
+from dpi.budget.account_records import Buckets
 from dpi.errors import NewerVersion, OptionError, StateError, StoreBusy, StoreError, newer
 from dpi.files import OWNER, draft_of, sync_folder, write_draft, write_file
 from dpi.store._engine import OTHER_WRITER, Engine
@@ -110,7 +110,7 @@ class Folder:
 
     @classmethod
     def make(cls, path: Path, mark: str) -> Folder:
-        """A new folder, for its owner only; one that is there must be empty, or have been begun with this mark.
+        """Make a new folder, for its owner only; one that is there must be empty, or have been begun with this mark.
 
         What was written into one that was begun is removed: nothing of it was ever listed.
         """
@@ -147,7 +147,7 @@ class Folder:
 
     @contextmanager
     def attempt(self) -> Iterator[str]:
-        """The beginning of names for files that are being written, so that nobody removes them before they are listed.
+        """Lend the beginning of names for files that are being written: nobody removes them before they are listed.
 
         What is written inside, and not listed when this ends, is left for `sweep`.
         """
@@ -162,7 +162,7 @@ class Folder:
 
     @staticmethod
     def new_name(attempt: str) -> str:
-        """A name that was never used, so that a file's content can be bound to it."""
+        """Return a name that was never used, so that a file's content can be bound to it."""
         return f"{attempt}-{secrets.token_hex(16)}"
 
     def write(self, name: str, data: bytes | bytearray | memoryview, *, durable: bool = True) -> None:

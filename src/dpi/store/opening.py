@@ -29,8 +29,8 @@ LEAST = 1 << 20
 PAGED_BITS = 6
 """64 buckets, where memory is short: one of them is written anew at a time."""
 _REMOTE = ("postgresql://", "postgres://")
-_SAID = {"facts", "domains", "streams", "chain", "ledgers"}
-"""Tables that hold what was said of a stream before its first slot; rows in any other mean that it was used."""
+_DECLARATION_TABLES = {"facts", "domains", "streams", "chain", "ledgers"}
+"""Tables that hold what was declared of a stream before its first slot; rows in any other mean that it was used."""
 
 
 def open_store(
@@ -47,7 +47,7 @@ def open_store(
     signer: Signer | None = None,
     memory: int | None = None,
 ) -> SQLStore:
-    """The store at a path or URL; made if there is none, unless `read_only`.
+    """Return the store at a path or URL; made if there is none, unless `read_only`.
 
     Read-only, the key is left alone unless a `curator` asks, who looks at accounts. `witness` is a file that remembers
     the head of the chain: a store that is older than it is refused, or with `charge_lost` every account is charged for
@@ -61,7 +61,7 @@ def open_store(
     may be made before its store; there the witness tells that a store is gone.
 
     One process writes to a store: another gets `StoreBusy`, at once or after `wait` seconds. The ledger's key lies in
-    `key_file` (for a path, the same name with .key added), is made with the store, and belongs into your back-up of
+    `key_file` (for a path, the same name with .key added), is made with the store, and belongs into your backup of
     secrets, apart from the store: who has both can test whether a user has an account.
 
     With `memory`, accounts take at most about so many bytes in this process, however many there are: those that do not
@@ -75,44 +75,50 @@ def open_store(
     >>> store.close()
     """
     name = os.fspath(target)
-    remote = is_remote(name)
     if memory is not None and (type(memory) is not int or memory < LEAST):
         raise OptionError(f"`memory` must be a whole number of bytes, at least {LEAST}. Got {memory!r}.")
     key_path = key_path_of(name, key_file)
-    if read_only and not remote and not Path(name).exists():
-        raise StateError(f"there is no store at {name}.")
-    if not remote and (curator or not read_only):
-        export.refuse(Path(name))
     kept = key_path if key_file is None and not new else None
-    if not read_only and not remote and not Path(name).exists():
-        _refuse_key(kept)  # before an empty file is made
+    if not is_remote(name):
+        _check_file(name, kept, read_only=read_only, curator=curator)
     engine = engine_at(name, read_only=read_only, wait=wait)
     try:
         if not read_only:
             _begin(engine, kept, new)
         key = None if read_only and not curator else ledger_key(key_path, new=not read_only and lacks_key(engine))
         store = SQLStore(engine, key, MEMORY if memory is None else memory)
-        path = Path(witness) if witness else None if witness is False or read_only else _witness_of(store, name)
         if read_only:
-            seen = None if path is None else Witness(path).read()
-            if seen is not None and store.lacks(seen):
-                _rollback.refuse(store, seen)
-        elif path is not None:
-            mode = 0o666 if witness else OWNER  # beside the store as all that lies there
-            _call(store, Witness(path, mode=mode), charge_lost, new_witness or new, signer)
-        elif store.witnessed_by is not None:
-            raise StateError(
-                "this store has a witness, which alone detects an old copy: name it (`witness=`).",
-                options=("witness",),
-            )
-        if not read_only:
-            store.erase()  # what a process left that ended before it came to this; of the newest copy alone
-            if memory is not None and store.layout is None:
-                store.lay_out(bits=PAGED_BITS)
+            if witness:
+                _refuse_older(store, Witness(Path(witness)))
+            return store
+        guard = _find_witness(store, name, witness)
+        if guard is not None:
+            _ask_witness(store, guard, charge_lost, new_witness or new, signer)
+        store.erase()  # what a process left that ended before it came to this; of the newest copy alone
+        if memory is not None and store.layout is None:
+            store.lay_out(bits=PAGED_BITS)
         return store
     except BaseException:
         engine.close()
         raise
+
+
+def _check_file(name: str, key: Path | None, *, read_only: bool, curator: bool) -> None:
+    """Refuse a file that is not there to be read, an export to be written, and a new store beside an old key."""
+    path = Path(name)
+    if read_only and not path.exists():
+        raise StateError(f"there is no store at {name}.")
+    if curator or not read_only:
+        export.refuse(path)
+    if not read_only and not path.exists():
+        _refuse_key(key)  # before an empty file is made
+
+
+def _refuse_older(store: SQLStore, witness: Witness) -> None:
+    """Refuse to read a copy that lacks what its witness has seen."""
+    seen = witness.read()
+    if seen is not None and store.lacks(seen):
+        _rollback.refuse(store, seen)
 
 
 def _begin(engine: Engine, key: Path | None, new: bool) -> None:
@@ -141,14 +147,25 @@ def key_path_of(name: str, key_file: str | os.PathLike[str] | None) -> Path:
 
 
 def witness_beside(name: str) -> Path:
-    """Where the witness of a store in a file is, unless another place is named."""
+    """Return where the witness of a store in a file is, unless another place is named."""
     return Path(name + ".witness")
 
 
-def _witness_of(store: SQLStore, name: str) -> Path | None:
-    """The witness of a store that names none: beside a file that is new, or has one there."""
+def _find_witness(
+    store: SQLStore, name: str, witness: str | os.PathLike[str] | Literal[False] | None
+) -> Witness | None:
+    """Return the witness of a store that is written to: the one named, or one beside a file that is new or has one."""
+    if witness:
+        return Witness(Path(witness), mode=0o666)
     path = witness_beside(name)
-    return path if not is_remote(name) and (store.head().sequence < 0 or path.exists()) else None
+    if witness is not False and not is_remote(name) and (store.head().sequence < 0 or path.exists()):
+        return Witness(path, mode=OWNER)  # beside the store as all that lies there
+    if store.witnessed_by is not None:
+        raise StateError(
+            "this store has a witness, which alone detects an old copy: name it (`witness=`).",
+            options=("witness",),
+        )
+    return None
 
 
 def find_store(target: str | os.PathLike[str] | Store, *, read_only: bool = False) -> Store:
@@ -157,12 +174,12 @@ def find_store(target: str | os.PathLike[str] | Store, *, read_only: bool = Fals
 
 
 def is_remote(target: str) -> bool:
-    """Whether a store is in a database of a server, to which processes of several machines can turn."""
+    """Say whether a store is in a database of a server, to which processes of several machines can turn."""
     return target.startswith(_REMOTE)
 
 
 def store_exists(target: str | os.PathLike[str]) -> bool:
-    """Whether there is a store at a path or URL; nothing is made or changed."""
+    """Say whether there is a store at a path or URL; nothing is made or changed."""
     name = os.fspath(target)
     if not is_remote(name) and not Path(name).exists():
         return False
@@ -170,7 +187,9 @@ def store_exists(target: str | os.PathLike[str]) -> bool:
         return engine.exists()
 
 
-def _call(store: SQLStore, witness: Witness, charge_lost: bool, new_witness: bool, signer: Signer | None) -> None:
+def _ask_witness(
+    store: SQLStore, witness: Witness, charge_lost: bool, new_witness: bool, signer: Signer | None
+) -> None:
     """Ask the witness whether the store is the newest; from then on tell it of every release."""
     seen, known, path = (None if new_witness else witness.read()), store.witnessed_by, witness.path
     if seen is None and known is not None and not new_witness:
@@ -196,7 +215,7 @@ def _call(store: SQLStore, witness: Witness, charge_lost: bool, new_witness: boo
 
 
 def engine_at(name: str, *, read_only: bool = False, wait: float = 0.0) -> Engine:
-    """A connection to whatever is, or shall be, at a path or URL."""
+    """Return a connection to whatever is, or shall be, at a path or URL."""
     if not is_remote(name):
         return SQLite(Path(name), read_only=read_only, wait=wait)
     from dpi.store._postgres import PostgreSQL
@@ -236,4 +255,4 @@ def _used(engine: SQLite) -> bool:
         return False
     tables = {name for (name,) in engine.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
     filled = {name for name in tables if engine.rows(f"SELECT 1 FROM {name} LIMIT 1")}  # noqa: S608 - our own tables
-    return not filled <= _SAID or engine.rows("SELECT COUNT(*) FROM chain")[0][0] > 1
+    return not filled <= _DECLARATION_TABLES or engine.rows("SELECT COUNT(*) FROM chain")[0][0] > 1

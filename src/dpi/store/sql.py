@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dpi.budget.adaptive_allocation import read_snapshot
+from dpi.budget.class_allocation import read_snapshot
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Link
 from dpi.errors import OptionError, StateError
@@ -102,7 +102,7 @@ class SQLStore(SQLAccounts):
         return replace(progress, allocation=progress.allocation.rstrip(" "))
 
     def _tree(self, stream: str) -> bytes:
-        """The tree of sums as the last transaction left it: its open nodes are private, so no older one is kept."""
+        """Return the tree of sums as the last transaction left it: open nodes are private, so no older one is kept."""
         rows = self.engine.rows("SELECT data, seal FROM trees WHERE stream = ?", (stream,))
         if rows and bytes(rows[0][1]) != _tree_seal(stream, bytes(rows[0][0])):
             raise StateError("the store is damaged: the tree of a stream does not match its seal.")
@@ -123,13 +123,13 @@ class SQLStore(SQLAccounts):
         return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
     def spent_after(self, stream: str, slot: int) -> int:
-        """What the spent units of a stream were after an earlier slot; all slots since then have measurements."""
+        """Return the spent units of a stream after an earlier slot; all slots since then have measurements."""
         last, spent = self.reached(stream) or (slot, 0)
         first, *since = (paid for paid in self._measured(stream, slot) if paid.slot <= last)
         return first.spent_after(spent - first.epsilon - sum(paid.epsilon for paid in since))
 
     def bounds(self, stream: str) -> Bounds | None:
-        """What is public about the classes of a stream; the mechanism's state is not read for it."""
+        """Return what is public about the classes of a stream; the mechanism's state is not read for it."""
         rows = self.engine.rows("SELECT allocation FROM progress WHERE stream = ?", (stream,))
         return read_snapshot(str(rows[0][0]).rstrip())[0] if rows else None  # it is kept at one size
 

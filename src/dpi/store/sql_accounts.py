@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpi.budget.account_table import RECORD, AccountsByName, Buckets, parted, to_records
+from dpi.budget.account_records import RECORD, Buckets, split, to_records
+from dpi.budget.account_table import AccountsByName
 from dpi.errors import OptionError, StateError
 from dpi.events.identity import check_chain, rename
 from dpi.store._paged_table import PagedTable
@@ -29,9 +30,9 @@ from dpi.store._schema import KEY, fact, fingerprint, set_fact
 from dpi.store._sql_events import SQLEvents
 from dpi.store.account_files import Run, RunFiles
 from dpi.store.account_log import AccountLog, is_payments, payments_log
-from dpi.store.bank import Bank
 from dpi.store.base import Levy
 from dpi.store.folder import BITS, LAYOUT, Folder, Layout, folder_beside
+from dpi.store.ledger_session import LedgerSession
 
 BEGUN = "layout begun"
 """The fact by which a store remembers a folder that it has begun to fill."""
@@ -91,8 +92,9 @@ class SQLAccounts(SQLEvents):
         self._begin(ledger, options)
         if paying:
             self._hold(ledger)
-        self._accounts.check(ledger, options)
-        return self._table(ledger, paying=paying), self._accounts.levies(ledger)
+        with self.snapshot():  # another process may write between the seal and what it is of
+            self._accounts.check(ledger, options)
+            return self._table(ledger, paying=paying), self._accounts.levies(ledger)
 
     def payment_table(self, stream: str, *, paying: bool = False) -> AccountsByName | None:
         return self._table(payments_log(stream), paying=paying) if self._has_payments(stream) else None
@@ -176,7 +178,7 @@ class SQLAccounts(SQLEvents):
         check_chain(key)
         if not key.startswith(self.key):
             raise StateError("a new key is added to the one that the store has: by it alone no account would be found.")
-        if Bank.of(self).in_use:
+        if LedgerSession.of(self).in_use:
             raise StateError("streams are open on this store, which name users by its key: close them first.")
         if key != self.key:
             self._move(self.layout, key)
@@ -221,7 +223,7 @@ class SQLAccounts(SQLEvents):
         for name in self._seals:
             self._hold(name)
         self._tables.clear()
-        Bank.of(self).doubt()  # what this process has read of ledgers is read anew
+        LedgerSession.of(self).doubt()  # what this process has read of ledgers is read anew
         self.erase()
         if old is not None and old is not self.folder:
             with suppress(StateError):  # it is another's, or not there: nothing of ours is in it
@@ -232,5 +234,5 @@ def _renamed(records: bytes, keys: bytes) -> bytes:
     """Return records in their order, under the names of further keys."""
     if not keys:
         return records
-    names, standing = parted(np.frombuffer(records, dtype=RECORD))
+    names, standing = split(np.frombuffer(records, dtype=RECORD))
     return to_records(rename(names, keys), standing)

@@ -5,7 +5,7 @@ in one transaction that compares the chain, the paid slots and the number of row
 other process writes meanwhile: the right to write is this one's. Whatever happens, the store has its old format with
 all that it had, or the new one with the same.
 
-It is done only when a back-up of this very moment is named, made by the store's own version: should the new program be
+It is done only when a backup of this very moment is named, made by the store's own version: should the new program be
 given up, that is put back under the rules of old copies, in which nobody's budget is refilled. A store is never taken
 to an earlier format: an older program refuses a newer store.
 """
@@ -68,17 +68,17 @@ def upgrade(store: str | os.PathLike[str], backup: str | os.PathLike[str], *, wa
 
 def _check_backup(backup: Path, form: int, kept: object) -> None:
     if not backup.is_file() or is_export(backup):
-        raise OptionError(f"`backup` must be a back-up of the store (`dpi backup`). Got {str(backup)!r}.")
+        raise OptionError(f"`backup` must be a backup of the store (`dpi backup`). Got {str(backup)!r}.")
     with closing(engine_at(str(backup), read_only=True)) as copy:
         if not copy.exists() or format_of(copy) != form or _moment(copy) != kept:
             raise StateError(
-                f"the back-up {backup} is not of this moment: stop whatever writes to the store, make one with the "
+                f"the backup {backup} is not of this moment: stop whatever writes to the store, make one with the "
                 "version that wrote it, and name that. Nothing was changed."
             )
 
 
 def _moment(engine: Engine) -> tuple[object, ...]:
-    """What a back-up and a store before and after its upgrade have in common; every format can be asked for it."""
+    """Return what a backup and a store before and after its upgrade share; every format can be asked for it."""
     asked = (
         "SELECT entry, digest FROM chain WHERE entry = (SELECT MAX(entry) FROM chain)",
         "SELECT stream, MAX(slot) FROM measurements GROUP BY stream",

@@ -58,7 +58,7 @@ class Seen:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What was written; raises `StateError` if it is damaged."""
+        """Return what was written; raise `StateError` if it is damaged."""
         try:
             stated = json.loads(text)
             if set(stated) - set(cls.__dataclass_fields__):
@@ -85,7 +85,7 @@ class Witness:
     """Of the file when it is made. It holds public facts: the owner's umask decides who reads them."""
 
     def read(self) -> Seen | None:
-        """What was seen last; None if there is no file yet."""
+        """Return what was seen last; None if there is no file yet."""
         try:
             return Seen.from_json(self.path.read_text(errors="replace"))
         except FileNotFoundError:

@@ -41,7 +41,7 @@ def write_guarantee(options: StreamOptions, streams: Mapping[str, DeclaredOption
 
 
 def _quotas(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) -> str:
-    """What this stream has of an ε that is shared by quotas."""
+    """Say what this stream has of an ε that is shared by quotas."""
     if options.quota is not None:
         return f" This stream has a quota of {float(options.held):g} of ε: it takes no more from any user."
     others = [each for each in streams.values() if each.quota is not None and each.ledger == options.ledger]
@@ -121,7 +121,7 @@ def make_card(course: StreamState, guarantee: str | None) -> Html:
 
 
 def _clock(slots: Slots | None, number: int) -> str:
-    """How long the slot of a number is, in hours, minutes and seconds, and whose time it is."""
+    """Say how long the slot of a number is, in hours, minutes and seconds, and whose time it is."""
     if slots is None:
         return "without a clock"
     late = f", closed {timedelta(microseconds=slots.lateness)} after their end" if slots.lateness else ""

@@ -2,7 +2,7 @@
 
 It sees events, one slot at a time, and lets out releases. What it keeps of a slot is the noisy measurement and the
 accounts; events and histograms are gone when `release` returns. How a slot is closed is `dpi.stream.closing`, and
-its life over interruptions `dpi.stream.driver`.
+its life over interruptions `dpi.stream.slot_closer`.
 
 **Guarantee.** All releases of one budget together are ε-DP at user level, for ever. *Why:* each slot's measurement
 loses at most ε_t·w_{u,t} about user u (the mechanism's guarantee on a histogram that u moves by at most w_{u,t} units),
@@ -36,36 +36,41 @@ from dpi.reader import Releases
 from dpi.release import Release
 from dpi.sources import Admission, Events, FileEvents, Progress, TableEvents, stamp_window
 from dpi.store import MemoryStore, Store
-from dpi.store.bank import Bank
+from dpi.store.ledger_session import LedgerSession
 from dpi.store.opening import find_store
 from dpi.stream._option_history import read_options
 from dpi.stream._statements import make_card
-from dpi.stream.accumulation import PrefixTree
-from dpi.stream.discovering import DiscoveringDriver
-from dpi.stream.driver import Driver, Engine, Played, PlayedRows
+from dpi.stream.counted import count_users, counts, name_counted
+from dpi.stream.discovery_closing import DiscoveringSlotCloser
 from dpi.stream.options import StreamOptions, make_options, need_clock
+from dpi.stream.prefix_tree import PrefixTree
 from dpi.stream.registration import Change, declare, keep_domain, stop
+from dpi.stream.slot_closer import Engine, Played, PlayedRows, SlotCloser
 
-Drive = Callable[[StreamOptions, Bank, Signer | None, RandomSource], Driver]
+Drive = Callable[[StreamOptions, LedgerSession, Signer | None, RandomSource], SlotCloser]
 """Makes what closes the slots of a stream."""
 
 
 class Stream:
     """Releases of one stream, slot after slot.
 
-    `slot` is a duration such as "1h", a "day", "week" or "month" of the calendar, or a `dpi.Slots`; without it slots
-    are counted, and have no clock. `domain="discover"` finds values itself, for ever (`dpi.mechanism.discovering`).
+    `slot` is a duration such as "1h", a "day", "week" or "month" of the calendar, or a `dpi.Slots`. Without it slots
+    are counted, and have no clock. `domain="discover"` finds values by itself (`dpi.mechanism.value_discovery`).
     `budget` is `Ledger()` (accounts for every user; the default) or `Converging(series)`. `mechanism` is "boosted"
-    (default) or an object. `store` is a path, the address of a PostgreSQL database, or a store object; without it the
-    stream lives in memory. Streams of one store share one ledger and one ε, and each needs a `name` of its own; a
-    stream that shall have an ε for itself says `separate=True`, and the statements then name the sum. `ids` says how
-    texts of ids are compared: "nfc-strip" (the default of new accounts: Unicode's form NFC, without white space at
-    either end) or "exact", byte for byte. A stream that is in the store already goes on where it stopped; with other
-    options it is refused, unless `change` says when they begin: True, with the first slot that has not begun by the
-    system's clock; "next", with the slot that is released next, for streams that are played; or the time at which that
-    slot begins. Slots before it keep their options. With `accumulate=PrefixTree(per_slot=…)` a part of each slot's
-    budget goes to the accumulative PDF, which is otherwise made of the slots' own measurements. With `engine`
-    (`dpi.engine`) many processes work on a ledger in buckets.
+    (default) or an object. `people="0.2"` spends a fifth of ε on counting active users in every slot
+    (`dpi.mechanism.active_users`). With `accumulate=PrefixTree(per_slot=…)` a part of each slot's budget goes to the
+    accumulative PDF, which is otherwise made of the slots' own measurements.
+
+    `store` is a path, the address of a PostgreSQL database, or a store object. Without it the stream lives in memory.
+    Streams of one store share one ledger and one ε, and each needs a `name` of its own. `separate=True` gives the
+    stream its own ε; guarantees then state the sum over streams. `ids` sets how texts of ids are compared: "nfc-strip"
+    (the default of new accounts: Unicode's form NFC, without white space at either end) or "exact", byte for byte.
+    With `engine` (`dpi.engine`) many processes work on a ledger in buckets.
+
+    A stream that is in the store already goes on where it stopped. With other options it is refused, unless `change`
+    sets when they begin: True, with the first slot that has not begun by the system's clock; "next", with the slot
+    that is released next, for streams that are played; or the time at which that slot begins. Slots before it keep
+    their options.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -88,6 +93,7 @@ class Stream:
         mechanism: str | Mechanism[object] = "boosted",
         compression: Compression = normalise,
         accumulate: PrefixTree | None = None,
+        people: Amount | None = None,
         store: str | os.PathLike[str] | Store | None = None,
         name: str = "",
         separate: bool = False,
@@ -116,13 +122,13 @@ class Stream:
         )
         kept = MemoryStore(history=1) if store is None else find_store(store)
         self._owns_store = store is not None and kept is not store
-        self._open(kept, signer, engine, unsafe_source, separate, change)
+        self._open(kept, signer, engine, unsafe_source, separate, change, people)
 
     @classmethod
     def of(
         cls, store: Store, name: str, *, keys: Mapping[str, bytes] | None = None, signer: Signer | None = None
     ) -> Stream:
-        """A stream of a store with the options it was declared with; `keys` are those of hashed domains.
+        """Open a stream of a store with the options it was declared with; `keys` are those of hashed domains.
 
         >>> import dpi
         >>> store = dpi.MemoryStore()
@@ -141,12 +147,13 @@ class Stream:
         change: Change = False,
         signer: Signer | None = None,
         engine: Engine | None = None,
+        people: Amount | None = None,
     ) -> Stream:
         """Return the stream of a store that has these options; the rest is as in `Stream`."""
         stream = cls.__new__(cls)
         stream._given = options
         stream._owns_store = False
-        stream._open(store, signer, engine, None, separate, change)
+        stream._open(store, signer, engine, None, separate, change, people)
         return stream
 
     def _open(
@@ -157,24 +164,38 @@ class Stream:
         source: RandomSource | None,
         separate: bool,
         change: Change,
+        people: Amount | None = None,
     ) -> None:
         self.store, self._signer = store, signer
         if isinstance(self._given.domain, Discovered):
             if engine is not None:
                 raise OptionError("values are discovered by one process: leave out `engine`.")
-            self._drive: Drive = DiscoveringDriver
+            self._drive: Drive = DiscoveringSlotCloser
         else:
-            self._drive = Driver if engine is None else engine.driver
+            self._drive = SlotCloser if engine is None else engine.driver
         self._source: RandomSource = SystemSource() if source is None else source
-        self._bank = Bank.of(self.store)
+        self._session = LedgerSession.of(self.store)
         try:
-            newest = declare(self._given, self._bank, signer, separate=separate, change=change)
-            self.driver = self._drive(newest, self._bank, signer, self._source)
+            if engine is not None and (people is not None or counts(self._given.name, store.streams())):
+                raise OptionError(
+                    "`people` are counted by one process: leave out `engine`.", options=("people", "engine")
+                )
+            if people is not None:  # it is declared first, so that the stream itself has the rest
+                self._declare_count(people)
+            newest = declare(self._given, self._session, signer, separate=separate, change=change)
+            self.driver = self._drive(newest, self._session, signer, self._source)
             """What closes the slots: for engines, which read events in their own way."""
         except BaseException:
             if self._owns_store:
                 store.close()
             raise
+
+    def _declare_count(self, people: Amount) -> None:
+        """Declare the stream that counts active users; refuse one for a stream that has begun without."""
+        streams = self.store.streams()
+        if self._given.name in streams and not counts(self._given.name, streams):
+            raise OptionError("`people` is said when a stream begins: this one has none.", options=("people",))
+        declare(count_users(self._given, people), self._session, self._signer, separate=False, change=False)
 
     # Life.
 
@@ -186,7 +207,7 @@ class Stream:
 
     def leave(self) -> None:
         """Feed the stream no more for now: others of its ledger do not wait for its next slot."""
-        self._bank.leave(self)
+        self._session.leave(self)
 
     def stop(self) -> None:
         """Release nothing more of the stream, ever: the chain says so, and events of open slots are erased.
@@ -194,8 +215,10 @@ class Stream:
         Releases and accounts stay: what users have spent stays spent, and a quota is given to no other stream.
         """
         self.leave()
-        ended = stop(self._newest, self._bank, self._signer)
-        self.driver = self._drive(ended, self._bank, self._signer, self._source)
+        if counts(self.name, self.store.streams()):
+            stop(read_options(self.store, name_counted(self.name), {}), self._session, self._signer)
+        ended = stop(self._newest, self._session, self._signer)
+        self.driver = self._drive(ended, self._session, self._signer, self._source)
 
     @property
     def _newest(self) -> StreamOptions:
@@ -298,12 +321,12 @@ class Stream:
         the slot is closed if it was paid for, and open otherwise: `next_slot` tells, and until it was asked, or `slot`
         is given, a slot that was closed in this way makes `release` raise, so that no event counts twice.
         """
-        number = self.driver.meant(slot)  # a slot that was interrupted may have been the last of its domain
+        number = self.driver.resolve_slot(slot)  # a slot that was interrupted may have been the last of its domain
         return self.driver.close(number, self.driver.rows(users, values, number))
 
     def release_rows(self, rows: PlayedRows, *, slot: int | None = None) -> Release:
         """Close a slot as `release` does, with rows that `play` gave for it; those of another stream are refused."""
-        number = self.driver.meant(slot)
+        number = self.driver.resolve_slot(slot)
         return self.driver.close(number, rows.of(number, self.driver))
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
@@ -312,17 +335,17 @@ class Stream:
             raise OptionError("counts have no user ids, so no ledger can be kept: use a converging budget.")
         if histogram.grains.size != self.domain.size:
             raise OptionError(f"`histogram` must have {self.domain.size} bins.")
-        return self.driver.close_histogram(self.driver.meant(slot), histogram)
+        return self.driver.close_histogram(self.driver.resolve_slot(slot), histogram)
 
     def released(self, slot: int) -> Release:
-        """A release that the store holds."""
-        self._bank.settle()
+        """Return a release that the store holds."""
+        self._session.settle()
         return Releases(self.store, self.name, keys_of(self._newest.domain)).at(slot)
 
     @property
     def next_slot(self) -> int:
         """The slot that will be closed next."""
-        return self.driver.asked()
+        return self.driver.confirm_next()
 
     # Many slots.
 
@@ -347,7 +370,7 @@ class Stream:
         how many bytes are read and how many slots are released: public numbers, never one of rows.
         """
         first, last = self.period(start, end)
-        self.driver.following(first)
+        self.driver.next_slot(first)
         played = events if isinstance(events, FileEvents) else TableEvents(user, time, value, unit, table=Table(events))
         if not progress:
             return self._released(self.play(played, first, last))
@@ -376,8 +399,8 @@ class Stream:
         only = domains.newest if len(domains.entries) == 1 else None
 
         def played() -> Generator[tuple[int, PlayedRows], None, None]:
-            with closing(driver.play(events, slots, first, last, memory, progress)) as found:
-                for number, rows in found:
+            with closing(driver.play(events, slots, first, last, memory, progress)) as slot_rows:
+                for number, rows in slot_rows:
                     yield number, PlayedRows(rows, number, domains.at(number) if only is None else only, driver)
 
         return played()
@@ -418,7 +441,7 @@ class Stream:
         return self.driver.keep(events, window, self._live("admit"), producer, sequence)
 
     def admission(self) -> Admission:
-        """How events are admitted from the next slot on, for whoever keeps them in the store without the stream."""
+        """Return how events are admitted from the next slot on, for a process that keeps them without the stream."""
         return self.driver.admission(self._live("admit"))
 
     def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
@@ -430,26 +453,26 @@ class Stream:
         return self.close_before(self.open_at(now))
 
     def open_at(self, now: str | datetime | None = None) -> int:
-        """The first slot that is open at a public time (the system's clock, unless given)."""
+        """Return the first slot that is open at a public time (the system's clock, unless given)."""
         return self._clock("advance", now).first_open
 
     def close_before(self, end: int) -> Iterator[Release]:
         """Release the slots before `end`, as far as it is this stream's turn."""
         self._live("close_before")
-        while not self.stopped and (number := self.driver.following()) < end and self._bank.is_turn_of(self):
+        while not self.stopped and (number := self.driver.next_slot()) < end and self._session.is_turn_of(self):
             yield self.driver.close(number, self.driver.kept(number))
 
     @property
     def upcoming(self) -> tuple[int, str]:
         """What slots of streams that share a ledger are ordered by: when the next one closes, and the stream's name."""
-        return self._live("upcoming").closing(self.driver.following()), self.name
+        return self._live("upcoming").closing(self.driver.next_slot()), self.name
 
     def _live(self, what: str) -> Slots:
         slots = need_clock(self.slots, what)
         if self.setting.start is None and self.driver.state.last is None:
             raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
         if not self.stopped:
-            self._bank.join(self)
+            self._session.join(self)
         return slots
 
     def _clock(self, what: str, now: str | datetime | None) -> Clock:
@@ -459,7 +482,7 @@ class Stream:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the store of a stream in memory to a file: private (it holds accounts and key), its owner's only."""
-        self.driver.following()  # settles a slot that was interrupted
+        self.driver.next_slot()  # settles a slot that was interrupted
         self._memory("save").save(path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -468,14 +491,14 @@ class Stream:
         Refuses as well a save that lacks a slot which this stream has released: what it cost would be spent again.
         Streams that share a store are loaded with it (`MemoryStore.load`), since each would get accounts of its own.
         """
-        self.driver.following()  # settles a slot that was interrupted
+        self.driver.next_slot()  # settles a slot that was interrupted
         before, store = self._memory("load"), MemoryStore.load(path)
         newest = keep_domain(self._given.resolved(declared(store.streams())), store)
         before.check_successor(store, self.name, newest.text)
-        bank = Bank.of(store)
-        bank.settle()
-        self.driver = self._drive(newest, bank, self._signer, self._source)
-        self.store, self._bank = store, bank
+        session = LedgerSession.of(store)
+        session.settle()
+        self.driver = self._drive(newest, session, self._signer, self._source)
+        self.store, self._session = store, session
 
     def _memory(self, what: str) -> MemoryStore:
         if self.store.durable:

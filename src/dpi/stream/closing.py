@@ -1,4 +1,4 @@
-"""Closing a slot: steps without a life of their own, which every driver of a stream shares.
+"""Stateless steps that close a slot, which every driver of a stream shares.
 
 A driver (`Stream`, a played crowd, an engine of many processes) moves bytes between them and keeps their order:
 
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -35,16 +35,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.adaptive_allocation import ClassAllocation, read_snapshot
 from dpi.budget.allocation import Allocation
 from dpi.budget.charge import Charge
+from dpi.budget.class_allocation import ClassAllocation, read_snapshot
 from dpi.budget.classes import Bounds, GroupBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import Fade
 from dpi.exact.silence import silence
 from dpi.histogram.compression import Compression, Histogram, count
 from dpi.histogram.grouping import Groups
-from dpi.mechanism.base import ENGAGEMENT, Estimate, Measurement
+from dpi.mechanism.base import ACROSS, ENGAGEMENT, SPANS, Estimate, Measurement
 from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store.base import PaidSlot
@@ -119,7 +119,7 @@ class Counting:
 
     @classmethod
     def of(cls, options: StreamOptions) -> Counting:
-        """That of some options."""
+        """Return how slots with some options are counted."""
         domain = options.domain
         compression = options.compression.over(domain) if domain.summed else options.compression
         return cls(options.name, domain.size, compression, options.whole_weights, domain.row_codes)
@@ -134,7 +134,7 @@ def weigh(
     With accounts, each user has the weight that theirs can pay; without, everybody counts in full. Rows and accounts
     may be those of a part of the users: the slot's grains are the sum over all parts (`dpi.histogram.compression`).
     """
-    weights, member, charge = None, None, None
+    weights, group_index, charge = None, None, None
     if accounts is not None:
         bill = accounts.bill(
             groups.names,
@@ -146,8 +146,8 @@ def weigh(
             groups=offer.groups,
         )
         weights, charge = bill.weights, accounts.charge(bill)
-        member = bill.member if len(offer.groups) > 1 else None
-    return count(groups, counting.bins, counting.compression, weights, member, offer.histograms), charge
+        group_index = bill.group_index if len(offer.groups) > 1 else None
+    return count(groups, counting.bins, counting.compression, weights, group_index, offer.histograms), charge
 
 
 @silence()
@@ -180,17 +180,26 @@ def measure(state: StreamState, clean: Histogram, offer: Offer, slot: int, sourc
 
 
 def release_slot(
-    state: StreamState, paid: PaidSlot, guarantee: str, *, alone: bool = False, shared: bool = False
+    state: StreamState,
+    paid: PaidSlot,
+    guarantee: str,
+    *,
+    whole: bool = False,
+    shared: bool = False,
+    counted: Release | None = None,
 ) -> ReleasedSlot:
     """Return the release of a paid slot, and the state after it: a function, so that both can be made again.
 
-    `alone` says that no other stream has a part in the ε of this one, `shared` that another one pays from the same
-    accounts.
+    `whole` says that a newcomer has all that this stream knows of, `shared` that another one pays from the same
+    accounts. `counted` is the release of the stream that counts the slot's users, if there is one.
     """
     options = state.setting
     bounds, groups = read_snapshot(paid.allocation)
     measurement, fed = measurement_of(options, paid)
     remembered, estimate = options.mechanism.update(state.state, measurement)
+    if counted is not None:
+        total, variance = _weigh(estimate, counted)
+        estimate = replace(estimate, total=total, total_variance=variance)
     users, tree = users_of(estimate), tree_of(options, paid.tree)
     if tree is not None and not any(fed):
         tree = tree.passed(users * estimate.pdf)
@@ -221,7 +230,7 @@ def release_slot(
         certificate={},
         carried=float(estimate.carried) if options.classes > 1 else None,
         age=float(estimate.age) if options.classes > 1 else None,
-        people=_people(estimate, after, bounds) if alone else None,
+        people=_with_count(_people(estimate, after, bounds) if whole else None, counted, estimate),
         payers=paid.partial or shared or _faded(state) or (bounds is not None and bool(bounds.restored)),
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
@@ -229,7 +238,7 @@ def release_slot(
 
 
 def _faded(state: StreamState) -> bool:
-    """Whether users who were there before count in part, by the policy."""
+    """Return whether users who were there before count in part, by the policy."""
     return isinstance(state.setting.policy, Fade) and state.first is not None
 
 
@@ -268,8 +277,43 @@ def derive_state(history: OptionHistory, measurements: Iterable[PaidSlot], last:
     return begun(newest) if before is None else state if before is newest else adapted(state, before, newest)
 
 
+def _weigh(own: Estimate, counted: Release) -> tuple[float, float]:
+    """Return the number of active users by both measurements, each by its precision, and its variance.
+
+    Where they differ by more than both variances explain, the rest is added to the stream's own: its number is mostly
+    carried forward, the count was measured in this slot. (The moment estimate of DerSimonian and Laird, 1986, for one
+    of the two. Beside other rules on recorded years: docs/research-log.md, "Two measurements of one number".)
+    """
+    count, doubt = counted.total, counted.total_variance
+    variance = max(own.total_variance, (own.total - count) ** 2 - doubt)
+    apart = variance + doubt
+    if not apart > 0:
+        return count, doubt
+    weight = doubt / apart
+    return count + weight * (own.total - count), weight * variance
+
+
+def _with_count(own: dict[str, float] | None, counted: Release | None, both: Estimate) -> dict[str, float] | None:
+    """Return people as a count knows them, beside newcomers and reach of the stream's own first payments.
+
+    First payments are dear, and newcomers are in every slot: no count for a small price knows them as well. Who is not
+    new came before.
+    """
+    if counted is None or counted.people is None:
+        return own
+    told, least = (own or {}) | counted.people, float(both.total)
+    for name in (f"active_{span}" for span in SPANS):
+        if name in told:  # of more slots there are no fewer users
+            told[name] = least = max(told[name], least)
+    if own is not None:
+        told |= {name: own[name] for name in ("newcomers", "newcomers_variance", "reach", "reach_variance")}
+        told["returning"] = max(both.total - told["newcomers"], 0.0)
+        told["returning_variance"] = both.total_variance + told["newcomers_variance"]
+    return told
+
+
 def _people(estimate: Estimate, after: StreamState, bounds: Bounds | None) -> dict[str, float] | None:
-    """Newcomers, those who returned and all who came, where public facts say that these can be told apart.
+    """Return newcomers, those who returned and all who came, if public facts say that these can be told apart.
 
     Every first payment must be whole, and be the user's first: accounts are never refilled, no old copy of them went
     on, and the mechanism knows the stream from its first slot.
@@ -277,8 +321,8 @@ def _people(estimate: Estimate, after: StreamState, bounds: Bounds | None) -> di
     told = estimate.people
     if told is None or bounds is None or bounds.period is not None or bounds.restored or estimate.since != after.first:
         return None
-    found: dict[str, float] = told._asdict()
-    if estimate.engagement is not None:
-        for name, (value, variance) in zip(ENGAGEMENT, estimate.engagement.tolist(), strict=True):
-            found |= {} if math.isnan(value) else {name: value, f"{name}_variance": variance}
-    return found
+    people: dict[str, float] = told._asdict()
+    for names, numbers in ((ENGAGEMENT, estimate.engagement), (ACROSS, estimate.across)):
+        for name, (value, variance) in [] if numbers is None else zip(names, numbers.tolist(), strict=True):
+            people |= {} if math.isnan(value) else {name: value, f"{name}_variance": variance}
+    return people

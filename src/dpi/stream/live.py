@@ -1,7 +1,7 @@
 """Live streams: events as they arrive, slots as the public clock closes them.
 
 Sees events on their way into a store, and the releases that come out. Which events count is decided by
-`dpi.stream.marks`; here inputs are read up to one mark after the other, and slots are closed behind them.
+`dpi.stream.input_positions`; here inputs are read up to one mark after the other, and slots are closed behind them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpi.release import Release
 from dpi.sources import FollowedEvents
 from dpi.sources.live import Block
 from dpi.stream import Stream
-from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
+from dpi.stream.input_positions import Journal, Mark, Timer, newest_reaches
 from dpi.stream.options import need_clock
 
 Whole = Callable[[], AbstractContextManager[None]]

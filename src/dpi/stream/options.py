@@ -12,8 +12,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import cast
 
-from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.allocation import Allocation
+from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.classes import GroupBudget
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
@@ -27,9 +27,9 @@ from dpi.events.slots import Slots
 from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, Totals, WholePDF, totals
 from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import MECHANISMS, Mechanism
-from dpi.mechanism.discovering import Discovering
+from dpi.mechanism.value_discovery import Discovering
 from dpi.options import Options
-from dpi.stream.accumulation import PrefixTree
+from dpi.stream.prefix_tree import PrefixTree
 
 CHANGEABLE = {"domain", "mechanism", "compression", "budget"}
 """Options that may change in mid-stream; the others are part of the promise."""
@@ -193,7 +193,7 @@ class StreamOptions:
         return clocked(self.mechanism.top(self.domain)) if divided else spend_first
 
     def resolved(self, streams: Mapping[str, DeclaredOptions]) -> StreamOptions:
-        """With the rule of ids, and the policy that "auto" is, beside the streams of a store.
+        """Resolve the rule of ids, and the policy that "auto" is, beside the streams of a store.
 
         That is the one of its accounts or, of new ones, `NFC_STRIP` and `policy`.
 
@@ -217,13 +217,13 @@ class StreamOptions:
         return replace(self, budget=budget)
 
     def _shared_ids(self, streams: Mapping[str, DeclaredOptions]) -> str:
-        """The rule of ids of the stream, if it is known, or of those whose ledger it shares."""
+        """Return the rule of ids of the stream, if it is known, or of those whose ledger it shares."""
         known = streams.get(self.name)
         shared = [each for each in streams.values() if each.ledger == self.ledger is not None]
         return NFC_STRIP if not (known or shared) else (known or shared[0]).ids
 
     def _rest(self, streams: Mapping[str, DeclaredOptions]) -> Epsilon | None:
-        """What a stream without a quota found in no quota when it was declared; None if there were none."""
+        """Return what no quota had when a stream without one was declared; None if there were no quotas."""
         known = streams.get(self.name)
         if known is not None:
             return None if known.rest is None else Epsilon(known.rest)
@@ -236,14 +236,14 @@ class StreamOptions:
         return Epsilon(units)
 
     def allocation(self) -> Allocation:
-        """What each slot gets."""
+        """Return what each slot gets."""
         budget = self.budget
         if self.classes == 1 or not isinstance(budget, Ledger):
             return budget.allocation(self.held, self.domain.size)
         return ClassAllocation(self.held, self.classes - 1, budget.period)
 
     def split_groups(self, groups: Sequence[GroupBudget]) -> tuple[list[bool], tuple[GroupBudget, ...]]:
-        """Which groups go into the tree, and what it leaves the mechanism: a group below its share stays out."""
+        """Say which groups go into the tree, and what it leaves the mechanism: a group below its share stays out."""
         if self.accumulate is None:
             return [False] * len(groups), tuple(groups)
         part = self.accumulate.epsilon.units
@@ -252,7 +252,7 @@ class StreamOptions:
         return fed, tuple(replace(group, epsilon=epsilon) for group, epsilon in zip(groups, rest, strict=True))
 
     def split(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
-        """A slot's budget for the tree and for the mechanism, whose it is alone if the tree's part is larger."""
+        """Split a slot's budget between tree and mechanism, which has all of it if the tree's part is larger."""
         part = 0 if self.accumulate is None else self.accumulate.epsilon.units
         part = part if part <= epsilon.units else 0
         return Epsilon(part), Epsilon(epsilon.units - part)
@@ -261,7 +261,7 @@ class StreamOptions:
 
     def check_new(self, others: Mapping[str, DeclaredOptions], *, separate: bool) -> None:
         """Refuse a second stream without a name, and a silent ε of its own beside streams that have one."""
-        there = [name for name, each in others.items() if not each.discovers]
+        there = [name for name, each in others.items() if each.asked]
         if not self.name and there:
             raise OptionError(f"`name` is required: the store has {name_stream(there[0])} already.", options=("name",))
         pools = {options.pool for options in others.values()}
@@ -297,7 +297,7 @@ class StreamOptions:
             )
 
     def different(self, known: DeclaredOptions) -> set[str]:
-        """Names of the options that are not as known."""
+        """Return the names of the options that are not as known."""
         mine, theirs = self.to_options(), known.stated
         names = {
             "epsilon" if name == "epsilon_units" else name

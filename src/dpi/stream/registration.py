@@ -33,8 +33,8 @@ from dpi.domain.overlap import recoding
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.store.bank import Bank
 from dpi.store.base import Store
+from dpi.store.ledger_session import LedgerSession
 from dpi.stream._option_history import Forgotten, make_earlier, read_domain
 from dpi.stream._statements import PROGRAM
 from dpi.stream.options import STOPPED, StreamOptions, other_epsilon
@@ -44,14 +44,14 @@ Change = bool | str | datetime
 
 
 def declare(
-    given: StreamOptions, bank: Bank, signer: Signer | None, *, separate: bool, change: Change
+    given: StreamOptions, session: LedgerSession, signer: Signer | None, *, separate: bool, change: Change
 ) -> StreamOptions:
     """Enter the stream, or a change of its options, unless the store has it just so.
 
     Returns the options as they are meant beside the streams that are there.
     """
-    bank.settle()
-    store = bank.store
+    session.settle()
+    store = session.store
     streams = declared(store.streams())
     known = streams.get(given.name)
     setting = keep_domain(given.resolved(streams), store)
@@ -74,7 +74,7 @@ def declare(
             recoded = _recoded(setting, store, first)
     _check_ledger(setting, store, streams)
     _check_quota(setting, store, streams)
-    return enter(setting, bank, signer, first, recoded)
+    return enter(setting, session, signer, first, recoded)
 
 
 def keep_domain(given: StreamOptions, store: Store) -> StreamOptions:
@@ -87,28 +87,32 @@ def keep_domain(given: StreamOptions, store: Store) -> StreamOptions:
 
 
 def enter(
-    setting: StreamOptions, bank: Bank, signer: Signer | None, first: int, recoded: Schedule[Integers] | None
+    setting: StreamOptions,
+    session: LedgerSession,
+    signer: Signer | None,
+    first: int,
+    recoded: Schedule[Integers] | None,
 ) -> StreamOptions:
     """Write options into the chain and the store, from a first slot on, with the bins that open slots have then."""
     facts: Entry = {"kind": "options", "stream": setting.name, "options": setting.to_options(), "program": PROGRAM}
     if first != BEGINNING:
         facts["from"] = first
-    link = extend(bank.store.head(), facts, signer)
+    link = extend(session.store.head(), facts, signer)
     domain = (setting.domain.digest, canonical(describe(setting.domain)))
-    with bank.writing():
-        bank.store.declare(setting.name, setting.text, domain, link, first, recoded)
+    with session.writing():
+        session.store.declare(setting.name, setting.text, domain, link, first, recoded)
     return setting
 
 
-def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOptions:
+def stop(newest: StreamOptions, session: LedgerSession, signer: Signer | None) -> StreamOptions:
     """Enter that a stream ends before the slot that would be released next; returns its options from there on.
 
     It is a change of options like any other: one entry of the chain, in one transaction with the erasure of what was
     kept for open slots. Which slot is the first that is never released follows from what was released. Accounts stay as
     they are: what was spent stays spent, and a quota stays the stream's.
     """
-    bank.settle()
-    store = bank.store
+    session.settle()
+    store = session.store
     if newest.end is not None:
         raise StateError(STOPPED)
     known = declared(store.streams())[newest.name]
@@ -120,11 +124,11 @@ def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOpti
     nothing = (
         store.options(newest.name).since(end).of_each(lambda text: np.full(read_domain(text, store).row_codes, -1))
     )
-    return enter(replace(newest, end=end), bank, signer, end, nothing)
+    return enter(replace(newest, end=end), session, signer, end, nothing)
 
 
 def _following(setting: StreamOptions, store: Store) -> int | None:
-    """The slot after the last that is paid for; None if none is, and the first one was not declared."""
+    """Return the slot after the last that is paid for; None if none is, and the first one was not declared."""
     pending, reached = store.pending(setting.name), store.reached(setting.name)
     if pending is not None:
         return pending.slot + 1
@@ -132,7 +136,7 @@ def _following(setting: StreamOptions, store: Store) -> int | None:
 
 
 def _first(setting: StreamOptions, store: Store, change: Change, following: int) -> int:
-    """The slot with which a change begins: a function of public facts alone."""
+    """Return the slot with which a change begins: a function of public facts alone."""
     slots, stated = setting.slots, store.options(setting.name)
     if change == "next" or (change is True and slots is None):
         first = following
@@ -167,7 +171,7 @@ def _first(setting: StreamOptions, store: Store, change: Change, following: int)
 
 
 def _recoded(setting: StreamOptions, store: Store, first: int) -> Schedule[Integers] | None:
-    """The new bins of what is kept for slots from the first on, in the bins of the domains they had."""
+    """Return the new bins of what is kept for slots from the first on, in the bins of the domains they had."""
     before = store.options(setting.name).since(first)
     if all(read_domain(text, store).same_rows(setting.domain) for _, text in before.entries):
         return None
@@ -241,7 +245,7 @@ def _check_quota(setting: StreamOptions, store: Store, streams: Mapping[str, Dec
 
 
 def _most_spent(store: Store, stream: str) -> int:
-    """What a stream can have cost one user, in units, with a slot that is paid for and not yet released: public."""
+    """Return what a stream can have cost one user, in units, with a slot paid for and not yet released: public."""
     reached, pending = store.reached(stream), store.pending(stream)
     spent = 0 if reached is None else reached[1]
     return spent if pending is None else pending.spent_after(spent)

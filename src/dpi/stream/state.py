@@ -20,8 +20,9 @@ from dpi.errors import OlderState
 from dpi.mechanism.base import Floats
 from dpi.noise import RandomSource
 from dpi.store.base import Checkpoint
-from dpi.stream.accumulation import Accumulation, PrefixSums
+from dpi.stream.accumulation import Accumulation
 from dpi.stream.options import StreamOptions
+from dpi.stream.prefix_tree import PrefixSums
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +41,14 @@ class StreamState:
 
     @classmethod
     def initial(cls, setting: StreamOptions, source: RandomSource) -> StreamState:
-        """Before the first slot."""
+        """Return the state before the first slot."""
         return cls(setting, begun(setting), Accumulation.of(setting.domain.size), _planted(setting, source))
 
     @classmethod
     def resumed(
         cls, setting: StreamOptions, at: Checkpoint, source: RandomSource, anew: Callable[[], object]
     ) -> StreamState:
-        """As a store has kept it; what was not kept starts anew.
+        """Read the state as a store has kept it; what was not kept starts anew.
 
         `anew` makes what the mechanism remembers of measurements, where an earlier version has kept it in another form.
         """
@@ -64,18 +65,18 @@ class StreamState:
         )
 
     def accumulated(self) -> Floats:
-        """The PDF over all slots so far."""
+        """Return the PDF over all slots so far."""
         tree = self.tree
         sums = self.accumulation if tree is None else self.accumulation.beside(tree.sums(), tree.variance, tree.nodes)
         return sums.pdf()
 
     def partial(self, epsilon: Epsilon, share: Fraction, slot: int) -> bool:
-        """Whether accounts may fall short of the next slot, of which it takes `share` at most: some then pay less."""
+        """Return whether accounts may fall short of the next slot, which takes at most `share`: some then pay less."""
         budget, left = self.setting.budget, self.setting.held.units - self._taken(epsilon, slot)
         return isinstance(budget, Ledger) and budget.returning and left * share < epsilon.units
 
     def _taken(self, epsilon: Epsilon, slot: int) -> int:
-        """The most that this stream can have taken from an account since it was filled, in units.
+        """Return the most that this stream can have taken from an account since it was filled, in units.
 
         Of accounts that are refilled that is told where all slots have cost the same; elsewhere all slots count.
         """
@@ -92,7 +93,7 @@ class StreamState:
         return most_spent(self.setting.held.units, self.setting.period, self.first, self.last, self.spent)
 
     def progress(self, allocation: Allocation) -> Checkpoint:
-        """For a store, after a slot."""
+        """Return what a store keeps after a slot."""
         assert self.first is not None  # noqa: S101 - a slot was released
         assert self.last is not None  # noqa: S101 - idem
         return Checkpoint(
@@ -107,23 +108,23 @@ class StreamState:
         )
 
     def adapted(self, setting: StreamOptions, source: RandomSource) -> StreamState:
-        """The state before the first slot under other options.
+        """Return the state before the first slot under other options.
 
         The estimator moves to another domain with what it knows (`Mechanism.moved`), and one with other options starts
-        anew. Sums stay (`Accumulation.moved`, `PrefixSums.moved`). A function of public state and options; `source` is
+        anew. Sums stay (`adapt_to_domain`). A function of public state and options; `source` is
         for the noise of a tree's new nodes alone.
         """
         old, new, sums, tree = self.setting.domain, setting.domain, self.accumulation, self.tree
         state = adapted(self.state, self.setting, setting)
         if old != new:
             overlap = Overlap.of(old, new)
-            sums = sums.moved(overlap, new.size)
-            tree = None if tree is None else tree.moved(overlap, new.size, source)
+            sums = sums.adapt_to_domain(overlap, new.size)
+            tree = None if tree is None else tree.adapt_to_domain(overlap, new.size, source)
         return replace(self, setting=setting, state=state, accumulation=sums, tree=tree)
 
 
 def adapted(state: object, before: StreamOptions, setting: StreamOptions) -> object:
-    """What a mechanism remembers, before the first slot under other options."""
+    """Return what a mechanism remembers before the first slot under other options."""
     if setting.mechanism.to_options() != before.mechanism.to_options():
         return begun(setting)
     if before.domain != setting.domain:
@@ -141,17 +142,17 @@ def _remembered(setting: StreamOptions, kept: bytes, anew: Callable[[], object])
 
 
 def begun(setting: StreamOptions) -> object:
-    """What a mechanism remembers before its first slot."""
+    """Return what a mechanism remembers before its first slot."""
     return setting.mechanism.initial(setting.domain, **_divided(setting))
 
 
 def _divided(setting: StreamOptions) -> dict[str, int]:
-    """Into how many classes, for a mechanism that knows of them; one that does not is not told."""
+    """Say into how many classes, to a mechanism that knows of them; one that does not is not told."""
     return {} if setting.classes == 1 else {"classes": setting.classes}
 
 
 def tree_of(setting: StreamOptions, data: bytes) -> PrefixSums | None:
-    """The tree of sums as a store has kept it; None for a stream without one."""
+    """Read the tree of sums as a store has kept it; None for a stream without one."""
     return None if setting.accumulate is None else PrefixSums.from_bytes(setting.accumulate, setting.domain.size, data)
 
 

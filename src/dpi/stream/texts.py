@@ -47,15 +47,15 @@ class SeenTexts(Domain):
         self._texts: list[str] = [""]
 
     def encode(self, column: object) -> Integers:
-        """The number of the text in each row."""
+        """Return the number of the text in each row."""
         import polars as pl
 
         texts = whole(short(canonical(column, "value", exact=False))).cast(pl.String).alias("value")
         different = texts.drop_nulls().unique()
         numbers = [self._number(text) for text in different.to_list()]
         known = different.to_frame().with_columns(pl.Series("number", numbers, dtype=pl.Int64))
-        found = texts.to_frame().join(known, on="value", how="left", maintain_order="left")["number"]
-        return found.fill_null(OUTSIDE).to_numpy()
+        by_row = texts.to_frame().join(known, on="value", how="left", maintain_order="left")["number"]
+        return by_row.fill_null(OUTSIDE).to_numpy()
 
     def _number(self, text: str) -> int:
         if text not in self._universe:
@@ -66,7 +66,7 @@ class SeenTexts(Domain):
         return self._numbers[text]
 
     def numbered(self, numbers: Integers) -> tuple[list[str], Integers]:
-        """The texts of some rows, sorted, and for each row the place of its text there, from 1 on.
+        """Sort the texts of some rows, and return for each row the place of its text there, from 1 on.
 
         So what is made of the rows does not depend on which numbers texts have.
         """
@@ -79,7 +79,7 @@ class SeenTexts(Domain):
         codes[listed] = place[np.searchsorted(here, numbers[listed])]
         return [text for text, _ in texts], codes
 
-    def moved(self, rows: Rows, into: SeenTexts) -> Rows:
+    def renumber(self, rows: Rows, into: SeenTexts) -> Rows:
         """Return rows by the numbers of another reading, which takes the texts of these rows and no others."""
         here, at = np.unique(rows.bins, return_inverse=True)
         numbers = [into._number(self._texts[number]) if number > ELSEWHERE else number for number in here.tolist()]
@@ -111,7 +111,7 @@ class SeenTexts(Domain):
         return rows.only(stay)
 
     def label(self, code: int) -> str:
-        """Refused: texts that were seen are private."""
+        """Refuse: texts that were seen are private."""
         raise OptionError("texts that were seen have no names.")
 
     def _description(self) -> Iterable[object]:
@@ -143,4 +143,4 @@ class TextAdmission(Admission):
         assert isinstance(self.domain, SeenTexts)  # noqa: S101 - idem
         batch = SeenTexts(self.universe)
         rows = Admission(self.slots, batch, self.key, self.first, self.last, self.ids).admit(events, window)
-        return batch.moved(batch.kept(rows, self.key), self.domain)
+        return batch.renumber(batch.kept(rows, self.key), self.domain)

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from dpi.budget.adaptive_allocation import ClassAllocation
+from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.domain import Categories, Domain
@@ -185,8 +185,8 @@ def a_digest_is_that_of_the_rest(mechanism: Mechanism[State], domain: Domain) ->
     states = [_grown(mechanism, domain), *([mechanism.initial(domain, 4)] if mechanism.by_class else [])]
     for data in map(mechanism.to_bytes, states):
         first = mechanism.digested(data)
-        said, found = data[max(first - 32, 0) : first], hashlib.blake2b(data[first:], digest_size=32).digest()
-        require(first == 0 or said == found, "the digest in a state's bytes is not that of the bytes after it.")
+        said, digest = data[max(first - 32, 0) : first], hashlib.blake2b(data[first:], digest_size=32).digest()
+        require(first == 0 or said == digest, "the digest in a state's bytes is not that of the bytes after it.")
 
 
 def a_stream_keeps_its_budget(mechanism: Mechanism[State], domain: Domain) -> None:

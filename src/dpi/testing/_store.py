@@ -72,10 +72,10 @@ def all_stores_give_the_same_ledger_releases_and_certificates(reopen: Reopen) ->
         resumed += [release.to_json() for release in run(store, slots)]
         store = reopen(store)
     require(resumed == releases, "releases differ from those of a store in memory, or were made twice.")
-    found, wanted = outcome(store), outcome(expected)
+    actual, wanted = outcome(store), outcome(expected)
     for part, content in wanted.items():
-        require(found[part] == content, f"the {part} differ from those of a store in memory.")
-    require(not found["problems"], f"the store does not verify: {found['problems']}")
+        require(actual[part] == content, f"the {part} differ from those of a store in memory.")
+    require(not actual["problems"], f"the store does not verify: {actual['problems']}")
     store.close()
 
 

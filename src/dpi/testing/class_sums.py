@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from dpi.budget.classes import Asked, level
+from dpi.budget.classes import PaymentRequest, level
 from dpi.budget.epsilon import Epsilon
 from dpi.domain import Domain
 from dpi.errors import StateError
@@ -53,7 +53,7 @@ class ClassSums(Mechanism[SumsState]):
         """Return the state in which nothing was released."""
         return SumsState(domain.size, classes)
 
-    def ask(self, state: SumsState, slot: int) -> Asked:
+    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return what classes that are due by the clock are asked for: more after a slot of many users."""
         first, later = MANY if state.total > 100 * GRAINS else FEW
         return tuple([((m, later if m else first),) for m in range(level(slot, state.classes - 1) + 1)])
@@ -103,7 +103,7 @@ class SharedSums(ClassSums):
     [[0, 2], [1, 3]]
     """
 
-    def ask(self, state: SumsState, slot: int) -> Asked:
+    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return two groups of all classes or, if the last sum was odd, one of those from the middle on."""
         first, later = MANY if state.total > 100 * GRAINS else FEW
         shares = [(0, first), *[(m, later) for m in range(1, state.classes)]]

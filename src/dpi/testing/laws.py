@@ -23,9 +23,9 @@ from dpi.exact.integers import Integers
 from dpi.histogram.compression import Histogram, TextHistogram
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.discovering import Discovering, DiscoveringState, HistogramWithTexts
 from dpi.mechanism.published import Published, PublishedState
-from dpi.mechanism.sparse import FoundTexts, SparseHistogram, unpacked
+from dpi.mechanism.text_histogram import FoundTexts, SparseHistogram, unpacked
+from dpi.mechanism.value_discovery import Discovering, DiscoveringState, HistogramWithTexts
 
 Loss = Fraction | float
 """A log-likelihood ratio: rational where it is one, infinite where an output tells the two apart for sure."""
@@ -143,8 +143,8 @@ class Choices(Law):
             return Worst(np.zeros(0, dtype=np.int64), math.inf)
         if self.epsilon.units == 0:
             return Worst(np.zeros(0, dtype=np.int64), Fraction(0))
-        found = [self._complete(other, [query] * self.mechanism.draws) for query in range(len(self.state.queries))]
-        return max(found, key=lambda worst: float(worst.loss))
+        candidates = [self._complete(other, [query] * self.mechanism.draws) for query in range(len(self.state.queries))]
+        return max(candidates, key=lambda worst: float(worst.loss))
 
     def _complete(self, other: Choices, values: list[int]) -> Worst:
         rounds = self.mechanism.rounds if self.mechanism.every_slot or not self.state.slots else 1
@@ -249,8 +249,10 @@ class Joint(Law):
         """Return the worst of each part."""
         if not isinstance(other, Joint) or len(other.parts) != len(self.parts):
             return Worst(None, math.inf)
-        found = [part.worst(its, outward) for part, its in zip(self.parts, other.parts, strict=True)]
-        return Worst(tuple(worst.output for worst in found), sum((worst.loss for worst in found), Fraction(0)))
+        candidates = [part.worst(its, outward) for part, its in zip(self.parts, other.parts, strict=True)]
+        return Worst(
+            tuple(worst.output for worst in candidates), sum((worst.loss for worst in candidates), Fraction(0))
+        )
 
     def log_ratio(self, other: Law, output: object) -> Loss:
         """Return the sum over the parts."""
@@ -298,8 +300,8 @@ def law_of(mechanism: object, state: object, histogram: Histogram, epsilon: Epsi
     if isinstance(state, DiscoveringState) and isinstance(histogram, HistogramWithTexts):
         assert isinstance(mechanism, Discovering)  # noqa: S101 - its state
         for_texts, rest = mechanism.split(epsilon)
-        found = law_of(mechanism.sparse(1), FoundTexts(state.universe, {}, {}), histogram.texts[0], for_texts)
-        return Chained(law_of(mechanism.inner, state.inner, histogram, rest), found)
+        texts_law = law_of(mechanism.sparse(1), FoundTexts(state.universe, {}, {}), histogram.texts[0], for_texts)
+        return Chained(law_of(mechanism.inner, state.inner, histogram, rest), texts_law)
     raise OptionError(
         f"no likelihood is known for {type(mechanism).__name__}: give it a method `law`, or audit it blindly."
     )

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import TypedDict
 
-from dpi.budget.account_table import merged
+from dpi.budget.account_records import merged
 from dpi.budget.allocation import RBA
 from dpi.budget.epsilon import Amount
 from dpi.budget.ledger import Converging, Ledger
@@ -22,8 +22,8 @@ from dpi.noise import RandomSource, UnsafeSeededSource
 from dpi.release import Release
 from dpi.store import Store
 from dpi.stream import Stream
-from dpi.stream.accumulation import PrefixTree
-from dpi.stream.driver import Engine
+from dpi.stream.prefix_tree import PrefixTree
+from dpi.stream.slot_closer import Engine
 from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify
 

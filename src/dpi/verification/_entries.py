@@ -13,7 +13,7 @@ from fractions import Fraction
 from dpi.budget.accounts import Accounts
 from dpi.budget.billing import SHARE_STEPS, assignable
 from dpi.budget.charge import LostSlots
-from dpi.budget.classes import HIGHEST, Bounds
+from dpi.budget.classes import HIGHEST, Bounds, Priced
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import clocked
 from dpi.certificates.chain import FORMAT, Entry, most_spent
@@ -127,7 +127,7 @@ class Streams:
             yield "gives a quota of what is not there"
 
     def _restored(self, entry: Entry) -> Iterator[str]:
-        """A copy that had forgotten slots went on, and all accounts were charged for them."""
+        """Check a copy that had forgotten slots and went on, after all accounts were charged for them."""
         last, spent, charged, asked, again = (
             _numbers(entry.get(name, {}))
             for name in ("last", "spent_units", "charged_units", "largest_shares", "restored_before")
@@ -161,7 +161,7 @@ class Streams:
             self.levies[name].append((slot, units))
 
     def _charge(self, ledger: str, lost: dict[str, LostSlots], slot: int) -> int:
-        """What a future account must be charged for lost slots."""
+        """Return what a future account must be charged for lost slots."""
         if all(each.largest is None for each in lost.values()):
             return sum(each.units for each in lost.values())
         options = next(each.newest for each in self.options.values() if each.newest.accounts == ledger)
@@ -190,6 +190,10 @@ class Streams:
         self.last[stream] = slot
         if entry.get("first") != self.first.setdefault(stream, slot):
             yield "states another first slot than the stream has"
+        yield from self._budget(entry, stream, slot, options)
+
+    def _budget(self, entry: Entry, stream: str, slot: int, options: DeclaredOptions) -> Iterator[str]:
+        """Compare the budget of a slot, and what is spent after it, with what was declared and released before."""
         epsilon, total = entry.get("epsilon_units"), options.epsilon.units
         if not isinstance(epsilon, int) or epsilon < 0:
             yield "states no budget"
@@ -225,9 +229,12 @@ class Streams:
         try:
             known = known.grown(options.held)
             asked: dict[int, list[tuple[int, Fraction]]] = defaultdict(list)
+            prices = defaultdict[int, int](int)  # a slot may ask for less than shares say, but for the same of all
             for due in entry["classes"]:  # type: ignore[attr-defined]
                 asked[due["group"]].append((due["class"], Fraction(due["share_steps"], SHARE_STEPS)))
-            after, groups = known.draw(slot, tuple(tuple(group) for group in asked.values()))
+                prices[due["group"]] = max(prices[due["group"]], due.get("epsilon_units", 0))
+            priced = tuple(Priced(group, Epsilon(prices[number])) for number, group in asked.items())
+            after, groups = known.draw(slot, priced)
         except (OptionError, TypeError, KeyError):
             yield "states classes that no slot asks"
             return
@@ -243,14 +250,14 @@ class Streams:
         self.bounds[stream], self.units[stream] = after, after.most_spent
 
     def most_spent(self, stream: str) -> int:
-        """The most that a stream can have cost one user, in units."""
+        """Return the most that a stream can have cost one user, in units."""
         first, last = self.first.get(stream, 0), self.last.get(stream, 0)
         options = self.options[stream].at(last)
         return most_spent(options.held, options.period, first, last, self.units[stream])
 
 
 def _gone(entry: Entry, ends: dict[str, int], last: dict[str, int]) -> Restored:
-    """What a restored copy lacked, and what was charged for it, as its entry says."""
+    """Return what a restored copy lacked, and what was charged for it, as its entry says."""
     number, before, charged = (entry.get(name) for name in ("sequence", "lost_sequence", "charged_units"))
     units = _numbers(charged) or {}
     return Restored(

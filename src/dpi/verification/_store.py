@@ -56,23 +56,23 @@ def verify(
     """
     problems: list[str] = []
     with store.snapshot():
-        found = read_chain(store.links(), verifier, problems)
-        if seen is not None and seen.sequence >= 0 and (seen.sequence, seen.digest) not in found.heads:
+        chain = read_chain(store.links(), verifier, problems)
+        if seen is not None and seen.sequence >= 0 and (seen.sequence, seen.digest) not in chain.heads:
             problems.append(
                 f"entry {seen.sequence}, which the witness saw, is not in the chain: the store is an old copy"
             )
         if checkpoint is not None and policy is not None:
-            problems += _witnessed(found.leaves, checkpoint, policy)
-        problems += _releases(store, found)
-        problems += _states(store, found)
+            problems += _witnessed(chain.leaves, checkpoint, policy)
+        problems += _releases(store, chain)
+        problems += _states(store, chain)
         thinned = store.thinned()
-    streams, head = found.streams, found.head
+    streams, head = chain.streams, chain.head
     units = {name: streams.most_spent(name) for name in streams.options}
     return Verification(
         head.sequence + 1,
         head.digest,
         tuple(problems),
-        None if verifier is None else found.signed,
+        None if verifier is None else chain.signed,
         spent={name: cost / UNITS for name, cost in units.items()},
         spent_by_all=spent_by_all({name: options.newest for name, options in streams.options.items()}, units),
         last_entry=head.sequence,
@@ -101,9 +101,9 @@ def _witnessed(leaves: list[bytes], checkpoint: Checkpoint, policy: Policy) -> I
         yield f"the first {checkpoint.size} entries are others than the witnesses saw: this is another chain"
 
 
-def _releases(store: Store, found: Chain) -> Iterator[str]:
+def _releases(store: Store, chain: Chain) -> Iterator[str]:
     """Compare every release, and its domain, with what the chain vouches for."""
-    vouched = {(str(entry.get("stream")), entry.get("slot")): entry for entry in found.releases.values()}
+    vouched = {(str(entry.get("stream")), entry.get("slot")): entry for entry in chain.releases.values()}
     for stream in store.streams():
         for content, link in store.releases(stream):
             try:
@@ -113,25 +113,25 @@ def _releases(store: Store, found: Chain) -> Iterator[str]:
                 yield f"a release of {name_stream(stream)} is damaged"
                 continue
             if vouched.pop((stream, slot), None) != entry or entry.get("release") != content_digest(content):
-                where = f"{found.streams.name_slots(stream, slot, slot)} of {name_stream(stream)}"
+                where = f"{chain.streams.name_slots(stream, slot, slot)} of {name_stream(stream)}"
                 yield f"the release of {where} is not the one its certificate vouches for"
     for name, slot in vouched:
-        yield f"the release of {found.streams.name_slots(name, slot, slot)} of {name_stream(name)} is missing"
+        yield f"the release of {chain.streams.name_slots(name, slot, slot)} of {name_stream(name)} is missing"
 
 
-def _states(store: Store, found: Chain) -> Iterator[str]:
+def _states(store: Store, chain: Chain) -> Iterator[str]:
     """Compare what a stream goes on from with what the chain says of it."""
-    declared = found.streams.options
+    declared = chain.streams.options
     yield from (f"{name_stream(name)} is not in the chain" for name in store.streams() if name not in declared)
     for stream, schedule in declared.items():
         if stream not in store.streams() or store.options(stream) != schedule.of_each(lambda options: options.text):
             yield f"the options of {name_stream(stream)} are not those of the chain"
             continue
-        if (store.reached(stream) or (None, 0)) != (found.streams.last.get(stream), found.streams.units[stream]):
+        if (store.reached(stream) or (None, 0)) != (chain.streams.last.get(stream), chain.streams.units[stream]):
             yield f"the state of {name_stream(stream)} is not the one after its last release"
         try:
             store.check_state(stream)
-            yield from _measurements(store, stream, found)
+            yield from _measurements(store, stream, chain)
         except StateError as error:
             yield f"{name_stream(stream)}: {error}"
         if not all(_described(store, options.domain) for _, options in schedule.entries):
@@ -147,18 +147,18 @@ def _described(store: Store, digest: str) -> bool:
         return False
 
 
-def _measurements(store: Store, stream: str, found: Chain) -> Iterator[str]:
+def _measurements(store: Store, stream: str, chain: Chain) -> Iterator[str]:
     """Compare the measurements that are kept with those the certificates state."""
     kept = {paid.slot: (paid.digest, paid.epsilon) for paid in store.measurements(stream)}
     since = store.thinned().get(stream)
-    for entry in found.releases.values():
+    for entry in chain.releases.values():
         slot = entry.get("slot")
         if entry.get("stream") != stream or not isinstance(slot, int):
             continue
         stated = (entry.get("measurement"), entry.get("epsilon_units"))
         needed = store.keeps_measurements and (since is None or slot >= since)
         if kept.get(slot, None if needed else stated) != stated:
-            where = f"{found.streams.name_slots(stream, slot, slot)} of {name_stream(stream)}"
+            where = f"{chain.streams.name_slots(stream, slot, slot)} of {name_stream(stream)}"
             yield f"the measurement of {where} is not the one its certificate states"
 
 
@@ -179,7 +179,7 @@ class Chain:
 
 def read_chain(links: Iterable[Link], verifier: Verifier | None, problems: list[str]) -> Chain:
     """Read all entries, adding to `problems`."""
-    found = Chain(Streams(), Head(), set(), {}, True)
+    chain = Chain(Streams(), Head(), set(), {}, True)
     for number, link in enumerate(links):
         faults: list[str] = []
         if text_digest(link.text) != link.digest:
@@ -191,25 +191,25 @@ def read_chain(links: Iterable[Link], verifier: Verifier | None, problems: list[
             entry, text = {}, ""
         if text != link.text:
             faults.append("is not in canonical form")
-        if entry.get("sequence") != number or entry.get("previous") != found.head.digest:
+        if entry.get("sequence") != number or entry.get("previous") != chain.head.digest:
             faults.append("does not follow the one before it")
-        faults += found.streams.read(entry)
+        faults += chain.streams.read(entry)
         if verifier is not None:
-            place = verifier.place(link.digest, link.signature, found.key)
+            place = verifier.place(link.digest, link.signature, chain.key)
             if place is None:
                 faults.append("has no valid signature of this key")
-                found.signed = False
-            found.key = found.key if place is None else place
+                chain.signed = False
+            chain.key = chain.key if place is None else place
         if entry.get("kind") == "release":
-            found.releases[number] = entry
-        found.head = Head(number, link.digest)
-        found.heads.add((number, link.digest))
-        found.leaves.append(leaf_hash(link.text))
+            chain.releases[number] = entry
+        chain.head = Head(number, link.digest)
+        chain.heads.add((number, link.digest))
+        chain.leaves.append(leaf_hash(link.text))
         problems += [f"entry {number} {fault}" for fault in faults]
-    if verifier is not None and found.signed and found.head.sequence >= 0 and found.key < len(verifier.older):
-        problems.append(f"entry {found.head.sequence} is the last, and not signed with the newest key")
-        found.signed = False
-    return found
+    if verifier is not None and chain.signed and chain.head.sequence >= 0 and chain.key < len(verifier.older):
+        problems.append(f"entry {chain.head.sequence} is the last, and not signed with the newest key")
+        chain.signed = False
+    return chain
 
 
 def check_accounts(store: Store) -> tuple[str, ...]:

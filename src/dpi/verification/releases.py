@@ -152,7 +152,7 @@ def _any(store: Store, stream: str, first: int, last: int) -> bool:
 
 
 def _beside(store: Store, read: _Reading) -> Iterator[str]:
-    """What a store holds of the same streams before the first slot and after the last."""
+    """Yield what a store holds of the same streams before the first slot and after the last."""
     known = declared(store.streams())
     for stream, span in read.spans.items():
         reached = store.reached(stream)
@@ -166,7 +166,7 @@ def _beside(store: Store, read: _Reading) -> Iterator[str]:
 
 
 def _witnessed(seen: Seen, read: _Reading) -> Iterator[str]:
-    """What a witness saw and the releases do not show."""
+    """Yield what a witness saw and the releases do not show."""
     if read.heads.get(seen.sequence, seen.digest) != seen.digest:
         yield f"entry {seen.sequence} is another one than the witness saw"
     for stream, span in read.spans.items():

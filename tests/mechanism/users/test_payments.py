@@ -16,7 +16,6 @@ from dpi.mechanism import users as estimator
 from dpi.mechanism.users import UsersState
 from dpi.mechanism.users import _payments as payments
 from dpi.mechanism.users._hypotheses import GROUP_OF
-from dpi.planning import LONGEST, NEWCOMERS
 
 BINS, CLASSES = 6, 9
 
@@ -40,11 +39,6 @@ def test_the_first_slot_asks_newcomers_alone_for_a_half():
     """Whatever its number: nobody has paid before."""
     for slot in (0, 1, 8, 1000):
         assert estimator.ask(UsersState.begun(BINS, CLASSES, 0), slot) == (((0, Fraction(1, 2)),),)
-
-
-def test_a_plan_knows_the_rule():
-    """What is told beforehand, of the first slot's share and of who is due, is what is asked."""
-    assert (NEWCOMERS, LONGEST) == (payments.FIRST, payments.LONGEST)
 
 
 def test_classes_are_due_by_the_clock(state):

@@ -11,6 +11,7 @@ import dpi
 from clocked_streams import STORED, STREAMS, measured
 from clocked_users import Users, divergence, play
 from dpi.budget.classes import level
+from dpi.demo import PAGES, hourly
 from dpi.errors import StateError
 from dpi.mechanism import users as estimator
 from dpi.mechanism.users import GroupSums, UsersState
@@ -269,3 +270,11 @@ def test_nothing_gets_worse(name):
     assert now["divergence"] <= now["uniform"] + 0.01
     assert now["bins"] >= stored["bins"] - OFF
     assert now["total"] >= stored["total"] - 3 * (0.95 * 0.05 / now["slots"]) ** 0.5
+
+
+def test_no_picture_is_older_than_its_stream():
+    """By the slots since the first one, though a class may have users before it was ever measured."""
+    pages, seasonal = dpi.Categories(PAGES), dpi.Boosted(season=24)
+    stream = dpi.Stream(domain=pages, epsilon=1, slot="1h", start="2026-03-02", mechanism=seasonal)
+    for slot, hour in enumerate(hourly(6)):
+        assert 0 <= stream.release(hour["user"], hour["page"]).age <= slot

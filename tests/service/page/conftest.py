@@ -12,9 +12,9 @@ FLAGS = [
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """One browser for all tests."""
+    """One browser for the tests of a file: the event loop that it runs in would be in the way of other files' own."""
     playwright = pytest.importorskip("playwright.sync_api", reason="no browser: pip install -e '.[page]'")
     path = os.environ.get("DPI_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:

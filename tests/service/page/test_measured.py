@@ -54,35 +54,33 @@ def test_the_age_of_the_measurement_is_the_first_figure(there, view):
     assert "Its slot ended" in page.locator("#tile-age-more").text_content()
 
 
-def dashes(page):
-    """Whether lines were drawn broken, and how many stretches were hatched, when the page is drawn again."""
+def drawn(page):
+    """How many dots are on lines, and how many ticks below the map, when the page is drawn again."""
     return page.evaluate(
-        """async () => { const pen = CanvasRenderingContext2D.prototype;
-        const dash = pen.setLineDash, make = pen.createPattern; let broken = 0, hatched = 0;
-        pen.setLineDash = function (list) { if (list.length) broken++; return dash.call(this, list); };
-        pen.createPattern = function (...given) { hatched++; return make.apply(this, given); };
+        """async () => { const pen = CanvasRenderingContext2D.prototype, fill = pen.fillRect; let dots = 0, ticks = 0;
+        pen.fillRect = function (x, y, width, height) {
+            if (height === 4) width === 4 ? dots++ : ticks++;
+            return fill.call(this, x, y, width, height); };
         dispatchEvent(new Event("beforeprint"));
         await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-        Object.assign(pen, { setLineDash: dash, createPattern: make });
-        return [broken, hatched]; }"""
+        pen.fillRect = fill;
+        return [dots, ticks]; }"""
     )
 
 
-def test_what_was_not_measured_is_drawn_broken(there, view):
-    """Every line has a broken stretch for each stretch that was not measured; a stream that is measured has none."""
+def test_what_was_measured_is_marked(there, view):
+    """Every line has a dot in each slot that was measured, and the map a tick; a stream without gaps has none."""
     found, seen = there
     page = opened(view, found)
     kinds = [release.measured >= 0.5 for release in seen]
-    holes = sum(not kind and (at == 0 or kinds[at - 1]) for at, kind in enumerate(kinds))
+    stretches = sum(kind and (at == 0 or not kinds[at - 1]) for at, kind in enumerate(kinds))
     chips = page.locator("#chips .chip").count()
-    broken, hatched = dashes(page)
-    assert broken == holes * (chips + 1)
-    assert hatched == chips + 2
-    assert "Hatched slots were mostly not measured" in page.locator("#heat-note").text_content()
+    assert drawn(page) == [sum(kinds) * (chips + 1), stretches]
+    assert "Ticks below the map mark measured slots" in page.locator("#heat-note").text_content()
     page.click("#stream-list button:text-is('resting')")
     page.wait_for_function("() => document.getElementById('title').textContent === 'resting'")
-    page.wait_for_function("() => /^(?!.*Hatched)./.test(document.getElementById('heat-note').textContent)")
-    assert dashes(page) == [0, 0]
+    page.wait_for_function("() => /^(?!.*Ticks)./.test(document.getElementById('heat-note').textContent)")
+    assert drawn(page) == [0, 0]
 
 
 def test_all_streams_are_there_at_a_glance(there, view):

@@ -56,4 +56,4 @@ def test_the_page_computes_what_python_does(tmp_path):
     tests = Path(__file__).with_name("units.test.mjs")
     done = subprocess.run([node, "--test", tests], env=given, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "# pass 20" in done.stdout
+    assert "# pass 22" in done.stdout

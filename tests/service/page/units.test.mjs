@@ -219,3 +219,24 @@ test("a band without an upper end goes up to the end of the scale, and one that 
   band({ pen }, box, 10, { value: [null, null], lower: [null, null], upper: [null, null] }, "red");
   assert.deepEqual(heights, []);
 });
+
+test("what is not good enough has its reason in its place, and no colour", () => {
+  assert.equal(numbers.told("12.3 %", 0.123, undefined), "12.3 %");
+  assert.equal(numbers.told("12.3 %", 0.123, "of a week"), "12.3 % of a week");
+  assert.equal(numbers.told("–", null, "not shown: ± 14 points"), "not shown: ± 14 points");
+  for (const scale of ["share", "log", "rest"]) assert.ok(Number.isNaN(numbers.scaled(null, 0.1, scale, 1)));
+});
+
+test("reasons go on with their series", () => {
+  const said = (slots, value, note) => ({
+    slots, starts: slots.map(() => null), step: 1, before: 0, other: slots.map(() => 0), measured: slots.map(() => true),
+    users: { value: [...value], lower: [...value], upper: [...value] }, people: {}, quantiles: [],
+    rows: [{ code: 0, label: "a", name: "a", value: [...value], note: [...note] }],
+    chosen: [{ code: 0, label: "a", name: "a", value: [...value], lower: [...value], upper: [...value], note: [...note] }],
+  });
+  const series = new Series(said([0, 1], [0.5, null], ["", "not shown: ± 14 points"]), { window: 2 });
+  assert.ok(series.append(said([2], [0.4], ["of a week"])));
+  assert.deepEqual(series.rows[0].value, [null, 0.4]);
+  assert.deepEqual(series.rows[0].note, ["not shown: ± 14 points", "of a week"]);
+  assert.deepEqual(series.chosen[0].note, series.rows[0].note);
+});

@@ -13,11 +13,12 @@ Command = Callable[..., None]
 
 COMMANDS = {
     "demo": "Release three weeks of a made-up shop, hour by hour; write a store, a report and a picture.",
-    "plan": "Compute the accuracy that a budget gives, before there are data.",
+    "plan": "Compute the errors to expect, before there are data; or the smallest ε for an error that you want.",
     "domain": "Write a domain file. A domain is public: make it from a public list, or discover it; never copy it from "
     "events.",
     "run": "Release every slot of a public period from files of events, or continue after the last released slot.",
     "query": "Answer a question about one slot, or about every slot of a period, with 95 % intervals.",
+    "table": "Print a row for each slot and value, with 95 % intervals; or write these, or synthetic rows, to a file.",
     "report": "Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.",
     "verify": "Recompute the chain of certificates and its sums. The exit code is 1 if anything is wrong.",
     "export": "Write releases, certificates, options and domains of a store to a new file that may be handed to "
@@ -54,12 +55,11 @@ def function(name: str) -> Command:
     homes = {
         "backup restore": "backup",
         "backup upgrade": "backup",
-        "export": "backup",
         "keys cosign": "keys",
         "keys replace": "keys",
         "ledger compact": "ledger",
         "serve token": "serve",
     }
     module = homes.get(name, name.split()[-1])
-    found: Command = getattr(import_module(f"dpi.cli.commands.{module}"), name.split()[-1])
-    return found
+    command: Command = getattr(import_module(f"dpi.cli.commands.{module}"), name.split()[-1])
+    return command

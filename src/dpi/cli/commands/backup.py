@@ -1,6 +1,6 @@
-"""Copies of a store: `dpi backup` and `dpi backup restore` for its owner, `dpi export` for analysts.
+"""Copies of a store for its owner: `dpi backup` makes one, `dpi backup restore` puts it back.
 
-`dpi backup upgrade` brings a store to the format of this version, once a back-up of it is there.
+`dpi backup upgrade` brings a store to the format of this version, once a backup of it is there.
 """
 
 from __future__ import annotations
@@ -9,22 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 from dpi.certificates.signature import Signer
-from dpi.cli._outfile import FORMS
-from dpi.cli._table_files import write_delta, write_lineage, write_parquet
-from dpi.cli.options import Json, KeyFile, StoreArgument, StreamName
+from dpi.cli._copies import tell_copy
+from dpi.cli.options import Json, KeyFile, StoreArgument
 from dpi.cli.output import address, answer, note, say
 from dpi.cli.signals import Signals
-from dpi.errors import OptionError
-from dpi.reader import open
 from dpi.settings.declaration import Setting
 from dpi.store import open_store
 from dpi.store.backup import back_up
 from dpi.store.backup import restore as put_back
-from dpi.store.export import export as write_export
 from dpi.store.upgrade import upgrade as upgrade_store
-
-TABLES = {"parquet": write_parquet, "delta": write_delta, "openlineage": write_lineage}
-"""What `dpi export --as` writes, beside a file that commands read like a store."""
 
 
 def backup(
@@ -45,7 +38,7 @@ def backup(
     """
     with Signals():
         back_up(store, target)
-    _tell(str(target), json, {"backup": str(target), "store": address(store)})
+    tell_copy(str(target), json, {"backup": str(target), "store": address(store)})
     if not json:
         note(
             "it holds accounts and events of open slots: encrypt it, keep it apart from the key, delete it on schedule."
@@ -66,9 +59,9 @@ def restore(
     sign: Annotated[Path | None, Setting("FILE", "Private key of a signed chain; see dpi keys.")] = None,
     json: Json = False,
 ) -> None:
-    """Put a back-up in a place where there is no store. Spent budget stays spent.
+    """Put a backup in a place where there is no store. Spent budget stays spent.
 
-    The witness knows what was released. If the back-up lacks some of it, it is refused: look for a newer one. With
+    The witness knows what was released. If the backup lacks some of it, it is refused: look for a newer one. With
     --charge-lost every account, future ones included, is charged for what it lacks, and the chain says so.
 
     Examples:
@@ -83,10 +76,10 @@ def restore(
         newest = made.head().sequence
         entry = made.link(newest).entry if newest >= 0 else {}
     charged = entry.get("charged_units") if entry.get("lost_head") == seen.digest else None
-    _tell(store, json, {"store": address(store), "charged_units": charged})
+    tell_copy(store, json, {"store": address(store), "charged_units": charged})
     if charged is not None and not json:
         say(
-            "Every account was charged for the slots that the back-up lacks, and new accounts will be; the last entry "
+            "Every account was charged for the slots that the backup lacks, and new accounts will be; the last entry "
             "of the chain says so."
         )
 
@@ -100,7 +93,7 @@ def upgrade(
 ) -> None:
     """Bring a store of an earlier version to the format of this one: in place, and whole or not at all.
 
-    What is spent, released and waiting stays as it is. The back-up is what you return to with the earlier version;
+    What is spent, released and waiting stays as it is. The backup is what you return to with the earlier version;
     make it after the service was stopped. Refused while another process writes to the store. A store that has this
     version's format is left as it is; no version takes one to an earlier format.
 
@@ -110,59 +103,6 @@ def upgrade(
     """
     with Signals() as signals, signals.deferred():
         done = upgrade_store(store, backup)
-    found = {"store": address(store), "format_before": done.before, "format": done.after}
+    formats = {"store": address(store), "format_before": done.before, "format": done.after}
     same = f"{address(store)} has format {done.after}, which is this version's: nothing was changed."
-    answer(json, found, same if done.before == done.after else f"{address(store)} has format {done.after} now.")
-
-
-def export(
-    store: StoreArgument,
-    target: Annotated[str, Setting("FILE", "The new file, such as public.db; the folder of a table.", argument=True)],
-    kind: Annotated[str, Setting("KIND", "store, or of a stream: parquet, delta, openlineage.", name="as")] = "store",
-    stream: StreamName = None,
-    json: Json = False,
-) -> None:
-    """Write releases, certificates, options and domains of a store to a new file that may be handed to analysts.
-
-    Never hand out the store itself: it holds accounts, and even a copy without its key tells how many there are. The
-    file is made from a list of public columns and of released slots alone; `query`, `report` and `verify`
-    read it like a store, and nothing can be written to it. A file that is there is not replaced.
-
-    With --as parquet or --as delta it writes a table of one stream instead, with a row for each slot and value, in a
-    folder for each day. The same command adds what was released since. --as delta needs the extra delta.
-    With --as openlineage it writes a file with the events of every release for a catalogue of data; extra lineage.
-
-    Examples:
-      dpi export visits.db public.db
-      dpi export visits.db visits-table --as parquet
-      dpi export visits.db visits-lineage.ndjson --as openlineage
-      dpi verify public.db
-      dpi query public.db top 5
-    """
-    if kind in TABLES:
-        with Signals(), open(store, stream) as stored:
-            added = TABLES[kind](stored, target)
-            newest = stored.newest.slot if len(stored) else None
-        found = {"table": target, "store": address(store), "stream": stored.name, "added": added, "last_slot": newest}
-        answer(json, found, f"{target}: {added} {'slot' if added == 1 else 'slots'} added. It may be handed out.")
-        return
-    if kind != "store" or stream is not None:
-        raise OptionError(
-            f"`--as` must be store, parquet, delta or openlineage, and `--stream` is for all but a store. Got {kind!r}."
-        )
-    if "://" in target or Path(target).suffix in FORMS:
-        raise OptionError(f"an export is a file of its own kind: give it a name such as public.db. Got {target!r}.")
-    with Signals(), open_store(store, read_only=True) as opened:
-        if not opened.streams():
-            raise OptionError("the store holds no stream yet.")
-        write_export(opened, target)
-        streams = list(opened.streams())
-    _tell(target, json, {"export": target, "store": address(store), "streams": streams}, " It may be handed out.")
-
-
-def _tell(made: str, json: bool, found: dict[str, object], more: str = "") -> None:
-    """Say how far the chain goes in the copy that was made."""
-    with open_store(made, read_only=True) as store:
-        head = store.head()
-    found |= {"entries": head.sequence + 1, "head": head.digest}
-    answer(json, found, f"{address(made)}: {head.sequence + 1} certificates, up to {head.digest}.{more}")
+    answer(json, formats, same if done.before == done.after else f"{address(store)} has format {done.after} now.")

@@ -123,15 +123,10 @@ def domain(
       dpi domain --discover visits.parquet --value page --slot week --from 2026-01-05
           --to 2026-01-12 --epsilon 1 --config quota=0.2 --store visits.db -o pages.json
     """
-    kinds = [bool(values or lists) and not discover, bins is not None, hashed is not None, bool(product)]
-    if sum([*kinds, discover]) != 1 or (discover and lists):
+    kinds = [bool(values or lists) and not discover, bins is not None, hashed is not None, bool(product), discover]
+    if sum(kinds) != 1 or (discover and lists):
         raise OptionError("give either values or `--list`, or `--bins`, `--hashed`, `--product` or `--discover`.")
-    if where.key_file is not None and hashed is None and not discover:
-        raise OptionError("`--key-file` is for `--hashed` and `--discover`.")
-    if where.store is not None and not discover:
-        raise OptionError("`--store` is for `--discover`: any other domain is made of public things alone.")
-    if out.suffix != ".json":
-        raise OptionError(f"`--out` must end in .json: other files are read as lists of values. Got {str(out)!r}.")
+    _check_files(where, out, hashed=hashed is not None, discover=discover)
     check_folder(out, "--out")
     rest = None if no_other else other
     if discover:
@@ -141,17 +136,11 @@ def domain(
     if bins is not None:
         made = Bins(edges(bins))
     elif hashed is not None:
-        if where.key_file is None:
-            raise OptionError("`--hashed` needs `--key-file`, where the key of the buckets is kept.")
-        Hashed(hashed, bytes(KEY_BYTES))  # refuses a number of buckets before a key is made
-        made = Hashed(hashed, read_key(where.key_file, make=True))
+        made = _hashed(hashed, where.key_file)
     elif product:
         made = _product(product, domain_keys(domain_key))
     else:
-        found = [value for path in lists or [] for value in domain_file.read_list(path, as_values=as_values)]
-        if len({*found, *(values or [])}) < len(found) + len({*(values or [])}):
-            raise OptionError("every value must be listed once: one stands in two lists, or in a list and as VALUE.")
-        made = Categories([*(values or []), *found], other=rest)
+        made = Categories(_listed(values or [], lists or [], as_values=as_values), other=rest)
     domain_file.write(out, made)
     told = {"file": str(out), "bins": made.size, "digest": made.digest}
     answer(json, told, f"{out}: {made}, {made.size:,} bins.")
@@ -175,6 +164,32 @@ def edges(text: str) -> list[float]:
     if not (0 < count <= MOST_BINS and step > 0):
         raise OptionError(f"`--bins` must have a step above 0, and at most 2^20 bins. Got {text!r}.")
     return [low + index * step for index in range(count + 1)]
+
+
+def _check_files(where: OpenedStoreSettings, out: Path, *, hashed: bool, discover: bool) -> None:
+    """Refuse files that this kind of domain has no use for, and a name that no domain file has."""
+    if where.key_file is not None and not hashed and not discover:
+        raise OptionError("`--key-file` is for `--hashed` and `--discover`.")
+    if where.store is not None and not discover:
+        raise OptionError("`--store` is for `--discover`: any other domain is made of public things alone.")
+    if out.suffix != ".json":
+        raise OptionError(f"`--out` must end in .json: other files are read as lists of values. Got {str(out)!r}.")
+
+
+def _hashed(buckets: int, key_file: Path | None) -> Hashed:
+    """Return a domain of hashed buckets, with the key of the file; made if there is none."""
+    if key_file is None:
+        raise OptionError("`--hashed` needs `--key-file`, where the key of the buckets is kept.")
+    Hashed(buckets, bytes(KEY_BYTES))  # refuses a number of buckets before a key is made
+    return Hashed(buckets, read_key(key_file, make=True))
+
+
+def _listed(values: Sequence[str], lists: Sequence[Path], *, as_values: bool) -> list[str]:
+    """Return the values and those of the lists, each of which stands once."""
+    read = [value for path in lists for value in domain_file.read_list(path, as_values=as_values)]
+    if len({*read, *values}) < len(read) + len({*values}):
+        raise OptionError("every value must be listed once: one stands in two lists, or in a list and as VALUE.")
+    return [*values, *read]
 
 
 def _product(texts: list[str], keys: dict[str, bytes]) -> Product:
@@ -260,8 +275,8 @@ def _bytes(count: int) -> str:
 
 def _tell(discovery: Discovery, following: Sequence[str], out: Path, other: str | None, json: bool) -> None:
     """Write the domain, and say what was found: made of releases alone."""
-    found, needed = discovery.found, discovery.thresholds
-    if found.users.keys() <= {other}:
+    values, needed = discovery.found, discovery.thresholds
+    if values.users.keys() <= {other}:
         raise Failure(
             f"no value was found, and no domain is written: with {number(discovery.cost)} of ε for a slot, a value of "
             f"{_bytes(min(needed))} needs about {number(min(needed.values()))} users in it, one of "
@@ -269,7 +284,7 @@ def _tell(discovery: Discovery, following: Sequence[str], out: Path, other: str 
             "a shorter `length`, under another `name` and never with a new store: users pay from what they have left.",
             FOUND,
         )
-    made = found.domain(other)
+    made = values.domain(other)
     domain_file.write(out, made)
     if json:
         document(
@@ -277,8 +292,8 @@ def _tell(discovery: Discovery, following: Sequence[str], out: Path, other: str 
                 "file": str(out),
                 "bins": made.size,
                 "digest": made.digest,
-                "users": dict(found.users),
-                "failure": found.failure,
+                "users": dict(values.users),
+                "failure": values.failure,
                 "failure_of": "one slot",
                 "epsilon": discovery.cost,
                 "thresholds": {str(length): users for length, users in needed.items()},
@@ -286,14 +301,14 @@ def _tell(discovery: Discovery, following: Sequence[str], out: Path, other: str 
             }
         )
         return
-    largest = sorted(found.users.items(), key=lambda pair: -pair[1])
+    largest = sorted(values.users.items(), key=lambda pair: -pair[1])
     table(("value", "users"), [(value, number(users)) for value, users in largest[:SHOWN]])
     if len(largest) > SHOWN:
         say(f"… and {len(largest) - SHOWN:,} more.")
     say(
         f"{out}: {made}, {made.size:,} bins.",
         f"Numbers of users have noise of ± {number(1 / discovery.cost)}; numbers close to the threshold are too "
-        f"high on average. On average, at most {found.failure:g} values of a slot have no user.",
+        f"high on average. On average, at most {values.failure:g} values of a slot have no user.",
         discovery.stream.guarantee,
         *following,
     )

@@ -82,10 +82,7 @@ def cosign(
     if not sign.exists():
         raise OptionError(f"there is no key {sign}: `dpi keys {sign}` makes one.")
     signer = Signer.open(sign)
-    with open_store(store, read_only=True) as opened, opened.snapshot():
-        leaves = [leaf_hash(link.text) for link in opened.links()]
-    if not leaves:
-        raise OptionError("the chain of this store has no entry yet.")
+    leaves = _leaves(store)
     made = Checkpoint.of_chain(origin, len(leaves), root_hash(leaves)).signed(signer)
     key = log_key(origin, signer)
     new, text = None if add is None else Cosigner.from_text(add), ""
@@ -99,12 +96,8 @@ def cosign(
     before = _read(checkpoint)
     if before is not None:
         check_goes_on(before, log_keys(origin, signer), leaves)
-    for name, witness in ({} if asked is None else asked.witnesses).items():
-        seen = before is not None and before.time_signed(witness.key) is not None
-        try:
-            made = ask(witness, made, leaves, before.size if before is not None and seen else 0)
-        except StateError as error:
-            note(f"{name}: {error}")
+    if asked is not None:
+        made = _collect(asked, made, leaves, before)
     times = {} if asked is None else asked.cosigned(made)
     if new is not None and policy is not None:
         if new.key.name not in times:
@@ -122,6 +115,26 @@ def cosign(
     )
     if not enough:
         raise typer.Exit(FOUND)
+
+
+def _leaves(store: str) -> list[bytes]:
+    """Return the hashes of a chain's entries, of which there is one at least."""
+    with open_store(store, read_only=True) as opened, opened.snapshot():
+        leaves = [leaf_hash(link.text) for link in opened.links()]
+    if not leaves:
+        raise OptionError("the chain of this store has no entry yet.")
+    return leaves
+
+
+def _collect(policy: Policy, made: Checkpoint, leaves: list[bytes], before: Checkpoint | None) -> Checkpoint:
+    """Return a checkpoint with the signatures of the witnesses that gave one; say why the others did not."""
+    for name, witness in policy.witnesses.items():
+        seen = before is not None and before.time_signed(witness.key) is not None
+        try:
+            made = ask(witness, made, leaves, before.size if before is not None and seen else 0)
+        except StateError as error:
+            note(f"{name}: {error}")
+    return made
 
 
 def replace(store: StoreArgument, witness: WitnessFile = None, key_file: KeyFile = None, json: Json = False) -> None:
@@ -146,7 +159,7 @@ def replace(store: StoreArgument, witness: WitnessFile = None, key_file: KeyFile
         f"{path} holds {number} keys: copy it to where you keep secrets. Earlier copies no longer open the store.",
     )
     if not json:
-        note("copies of the store from before can be read with the old key: make a new back-up, and destroy them.")
+        note("copies of the store from before can be read with the old key: make a new backup, and destroy them.")
 
 
 def _read(path: Path) -> Checkpoint | None:

@@ -18,8 +18,8 @@ from dpi.events.identity import users
 from dpi.reader import stream_named
 from dpi.settings.declaration import Setting
 from dpi.store import open_store
-from dpi.store.bank import stored_accounts
 from dpi.store.folder import BITS
+from dpi.store.ledger_session import stored_accounts
 from dpi.store.opening import store_exists
 from dpi.store.sql import SQLStore
 

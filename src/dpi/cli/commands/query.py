@@ -5,6 +5,7 @@ Releases are public, so a question costs no privacy, and alerts are public too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,19 +15,20 @@ import typer
 
 from dpi.apps import Alert, Watch
 from dpi.cli._errors import FOUND
-from dpi.cli.options import Begin, Config, End, Json, StoreArgument, StreamName
+from dpi.cli.options import Begin, Config, End, Json, Rules, Slot, StoreArgument, StreamName, choose_slots
 from dpi.cli.output import address, document, note, number, say, table
 from dpi.cli.signals import Signals
 from dpi.errors import OptionError
 from dpi.reader import Releases, open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
-from dpi.release.people import FIRST_PAYMENTS
+from dpi.release.people import is_of_its_slot
 from dpi.release.queries import UNKNOWN, interval_text
 from dpi.release.release import LEAST
 from dpi.settings.declaration import Flags, Setting
 from dpi.settings.domains import domain_keys
-from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, describe, narrowed
+from dpi.settings.quality import read_quality
+from dpi.settings.questions import QUESTIONS, Row, ask_all, asked_under, describe
 
 EVENLY = ("range", "spread")
 """Questions whose answers take values as spread evenly within a bin, or at its middle, also for the interval."""
@@ -53,7 +55,7 @@ def query(
     store: StoreArgument,
     rules: Annotated[AlertSettings, Flags("")],
     question: Annotated[list[str] | None, Setting("QUESTION", f"{QUESTIONS}.", argument=True)] = None,
-    slot: Annotated[str, Setting("N|TIME|last", "Slot, by its number or by a time in it.")] = "last",
+    slot: Slot = "last",
     begin: Begin = None,
     end: End = None,
     part: Annotated[str | None, Setting("NAME", "Part of a product to ask about.")] = None,
@@ -62,6 +64,7 @@ def query(
     ] = None,
     alerts: Annotated[bool, Setting("", "Instead of a question: values whose share moved unusually.")] = False,
     follow: Annotated[bool, Setting("", "With --alerts: continue, and print alerts as slots are released.")] = False,
+    quality: Rules = None,
     stream: StreamName = None,
     domain_key: Annotated[list[Path] | None, Setting("FILE", "Key of a hashed domain.", flag=False)] = None,
     json: Json = False,
@@ -69,11 +72,12 @@ def query(
 ) -> None:
     """Answer a question about one slot, or about every slot of a period, with 95 % intervals.
 
-    Where the domain changed in a period, slots that have no such value or part are named below the answers.
+    Where the domain changed in a period, slots that have no such value or part are named below the answers. With
+    --quality, a share or number of users that is not good enough has a reason in its place (see `dpi table`).
 
-    With --alerts it prints values whose share moved as it hardly ever does, and by more than the noise explains: exit
-    code 1 if there is one. With --follow and --json, one line of JSON for each alert. detector, window, share, level
-    and poll are said by --config.
+    With --alerts it prints values with an unusual change: it scores higher than 95 % of the past, and is beyond the
+    95 % interval of the difference. Not every alert is an event. Exit code 1 if there is one. With --follow and
+    --json, one line of JSON for each alert. detector, window, share, level and poll are set by --config.
 
     Examples:
       dpi query visits.db top 5
@@ -81,24 +85,25 @@ def query(
       dpi query visits.db probability DE --slot 2026-01-01T12:30
       dpi query visits.db count DE --from 2026-01-01 --to 2026-01-02
       dpi query ages.db quantile 0.5 --json
+      dpi query visits.db top 5 --quality points=2,size=20
       dpi query pairs.db top 3 --part country --where age=30
       dpi query visits.db --alerts --from 2026-01-20 --config share=0.01
       dpi query visits.db --alerts --follow --json
     """
     if alerts == bool(question) or (follow and not alerts):
         raise OptionError("ask a question, or for `--alerts`; `--follow` is for these.")
+    if alerts and quality is not None:
+        raise OptionError("`quality` is for questions: alerts are made of whole releases.")
+    shown = read_quality(quality)
     watching = rules.watch() if alerts else None
-    ask = asked(question or ["total"])
-    with open(store, stream, keys=domain_keys(domain_key)) as stored:
+    ask = asked_under(shown, question or ["total"])
+    with open(store, stream, keys=domain_keys(domain_key)) as opened:
+        stored = opened.under(shown)
         if watching is not None:
             _watch(store, stored, watching, rules, begin, follow, json)
             return
-        if begin is not None or end is not None:
-            releases = list(stored.between(begin, end))
-        else:
-            releases = [stored.newest if slot == "last" else stored.at(_number(stored, slot))]
-        found = ask_all(lambda release: ask(narrowed(release, part, where or [])), releases)
-    words, answers = " ".join(question or []), found.answers
+        outcome = ask_all(ask, choose_slots(stored, slot, begin, end).shown(), part, where or [])
+    words, answers = " ".join(question or []), outcome.answers
     if json:
         document(
             {
@@ -109,49 +114,48 @@ def query(
                     {**describe(release), "level": LEVEL, "rows": [row.plain() for row in rows]}
                     for release, rows in answers
                 ],
-                "undefined": [{"slot": release.slot, "why": why} for release, why in found.undefined],
+                "undefined": [{"slot": release.slot, "why": why} for release, why in outcome.undefined],
             }
         )
         return
     _print(words, answers)
-    for gap in found.gaps:
+    for gap in outcome.gaps:
         note(f"no answer for {gap}")
-
-
-def _number(stored: Releases, text: str) -> int:
-    """Return the slot that a number names, or that a time lies in."""
-    try:
-        return int(text)
-    except ValueError:
-        slots = stored.slots
-        return slots.at(slots.instant(text, "--slot"))
 
 
 def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
     labelled = any(row.label is not None for _, rows in answers for row in rows)
-    held = words not in FIRST_PAYMENTS  # of these nothing is carried forward
-    aged = held and len(answers) > 1 and any(release.freshness is not None for release, _ in answers)
+    held = [release.freshness for release, _ in answers if not is_of_its_slot(words.split(" ")[0], release)]
+    aged = len(answers) > 1 and any(held)
     rows = [
         [
             row_of.start_text or row_of.slot,
             *([row.label] if labelled else []),
             number(row.value),
-            interval_text(number(row.lower), number(row.upper), row.upper) if row.known else UNKNOWN,
+            _interval(row),
             *([_carried(row_of)] if aged else []),
         ]
-        for row_of, found in answers
-        for row in found
+        for row_of, told in answers
+        for row in told
     ]
     headings = ["slot", *(["value"] if labelled else []), "share" if labelled else words, f"{LEVEL_TEXT} interval"]
     table([*headings, *(["carried forward"] if aged else [])], rows, left=2 if labelled else 1)
     if words.split(" ")[0] in EVENLY:
         say("The interval is of noise alone: where in their bins values lie is not in it.")
-    if held and len(answers) == 1 and answers[0][0].freshness is not None:
-        say(answers[0][0].freshness)
+    if len(answers) == 1 and held and held[0] is not None:
+        say(held[0])
     payers = [release for release, _ in answers if release.scope is not None]
     if payers:
         scope = str(payers[-1].scope)
         say(scope if len(payers) == len(answers) else f"From slot {payers[0].start_text or payers[0].slot} on: {scope}")
+
+
+def _interval(row: Row) -> str:
+    """Return an interval in words, or why there is none."""
+    if math.isnan(row.value):
+        return row.note
+    ends = interval_text(number(row.lower), number(row.upper), row.upper) if row.known else UNKNOWN
+    return f"{ends} {row.note}".rstrip()
 
 
 def _carried(release: Release) -> str:
@@ -164,26 +168,26 @@ def _carried(release: Release) -> str:
 def _watch(
     store: str, stored: Releases, watching: Watch, rules: AlertSettings, begin: str | None, follow: bool, json: bool
 ) -> None:
-    """Print alerts of slots from `begin` on; all slots are learnt from."""
+    """Print alerts of slots from `begin` on; the model learns from all slots."""
     first = None if begin is None else stored.first_at(begin)
     if follow:
         with Signals():
             _follow(stored, watching, first, rules.poll, json)
-    seen, found = 0, list[Alert]()
+    seen, shown = 0, list[Alert]()
     for release, alerts in watching.over(stored):
         seen += 1
-        found += alerts if first is None or release.slot >= first else []
+        shown += alerts if first is None or release.slot >= first else []
     if json:
-        plain = [asdict(alert) for alert in found]
+        plain = [asdict(alert) for alert in shown]
         document({"store": address(store), "stream": stored.name, "slots": seen, "alerts": plain})
-    elif found:
+    elif shown:
         headings = ("slot", "start", "value", "severity", "share", "before", "± 95 %", "one in")
-        table(headings, [_row(alert) for alert in found], left=4)
+        table(headings, [_row(alert) for alert in shown], left=4)
     elif seen <= 2 * rules.window:
-        say(f"No alert: {seen} slots are released, and the first {2 * rules.window} are learnt from.")
+        say(f"No alert: {seen} slots are released, and the first {2 * rules.window} are only learned from.")
     else:
         say(f"No alert in {seen - 2 * rules.window} slots.")
-    if found:
+    if shown:
         raise typer.Exit(FOUND)
 
 

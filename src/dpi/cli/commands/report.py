@@ -9,13 +9,15 @@ import typer
 
 from dpi.certificates.signature import Verifier
 from dpi.cli._errors import FOUND, check_folder
-from dpi.cli.options import Begin, End, Json, PublicKey, StoreArgument, StreamName
+from dpi.cli.options import Begin, End, Json, PublicKey, Rules, StoreArgument, StreamName
 from dpi.cli.output import answer, document, note
 from dpi.errors import OptionError, StoreError
 from dpi.reader import Releases, stream_named
 from dpi.release import Release
 from dpi.release.choice import Values, choose, values_from_text
+from dpi.release.quality import slots_of_week
 from dpi.settings.declaration import Setting
+from dpi.settings.quality import read_quality
 from dpi.store import open_store
 from dpi.verification import verify
 
@@ -42,6 +44,7 @@ def report(
         list[str] | None,
         Setting("VALUE,…", "Draw these (a product: PART=VALUE,…), or top:K, the K largest. May be repeated."),
     ] = None,
+    quality: Rules = None,
     json: Json = False,
 ) -> None:
     """Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.
@@ -49,6 +52,7 @@ def report(
     It is made of releases only, so it may be given to anybody. The chain is verified on the way; if something is wrong
     with it, the page says so and the exit code is 1. Where the domain has changed, rows are those of the newest slot
     and blank in slots that have no such values; `--values` that are in an earlier domain alone end the page with it.
+    --quality has rules of what is shown (see `dpi table`): a number that is not good enough has a reason in its place.
 
     With --as registry it prints an entry of tier 3 for the registry of deployments of differential privacy, as
     opendp/deployments-registry-data has it; with --as review, answers to the questions of the W3C note and of NIST SP
@@ -60,6 +64,7 @@ def report(
       dpi report visits.db
       dpi report visits.db -o visits.html --title "Visits by country"
       dpi report visits.db --values DE,FR,elsewhere
+      dpi report visits.db --quality points=10,percent=50
       dpi report visits.db --from 2026-01-01 --to 2026-02-01
       dpi report pairs.db --values country=DE,FR --values age=30,50
       dpi report visits.db --as registry --about about.toml -o visits.yaml
@@ -70,6 +75,8 @@ def report(
     if kind not in KINDS:
         raise OptionError(f"`--as` must be one of {', '.join(KINDS)}. Got {kind!r}.")
     if kind != "page":
+        if quality is not None:
+            raise OptionError("`quality` is for the page.")
         _describe(store, kind, about, out, stream, json)
         return
     if about is not None:
@@ -81,6 +88,7 @@ def report(
         stored = Releases(opened, stream).between(begin, end)
         if not len(stored) and (begin is not None or end is not None):
             raise OptionError("no slot that begins from `--from` on and before `--to` was released.")
+        stored = stored.under(read_quality(quality))
         problems = write_page(stored, target, title or Path(store).stem, public_key, _drawn(values))
     answer(json, {"page": str(target), "problems": problems}, f"Look at {target}.")
     if problems:
@@ -104,20 +112,22 @@ def write_page(
     """Write the page with the values that are drawn, or as many of the largest; return what a verification found."""
     from dpi.report import Status, page, write
 
-    found = verify(stored.store, verifier=None if public_key is None else Verifier.open(public_key))
+    verification = verify(stored.store, verifier=None if public_key is None else Verifier.open(public_key))
     releases, values = _choose(list(stored), drawn)
     status = Status(
-        entries=found.entries,
-        head=found.head,
-        chain_intact=found.intact,
-        signed=found.signed,
-        streams=len(found.spent),
-        spent=found.spent_by_all,
-        problems=found.problems,
+        entries=verification.entries,
+        head=verification.head,
+        chain_intact=verification.intact,
+        signed=verification.signed,
+        streams=len(verification.spent),
+        spent=verification.spent_by_all,
+        problems=verification.problems,
     )
     check_folder(target, "--out")
-    write(target, page(releases, title=title, verification=status, values=values))
-    return list(found.problems)
+    rules = stored.quality
+    week = slots_of_week(stored.options.slots) if rules is not None and rules.week else None
+    write(target, page(releases, title=title, verification=status, values=values, quality=rules, week=week))
+    return list(verification.problems)
 
 
 def _choose(releases: list[Release], drawn: int | list[str] | None) -> tuple[list[Release], Values | None]:
@@ -152,14 +162,14 @@ def _describe(store: str, kind: str, about: Path | None, out: Path | None, strea
         raise OptionError(f"`--as {kind}` is Markdown, and takes neither `--about` nor `--json`.")
     said = {} if about is None else read_about(about)
     with open_store(store, read_only=True) as opened, opened.snapshot():
-        found = describe_deployment(opened, stream_named(opened, stream))
+        deployment = describe_deployment(opened, stream_named(opened, stream))
     if kind in ANNEXES:
-        text = write_annex(found, kind)
+        text = write_annex(deployment, kind)
     elif json:
-        document(make_entry(found, said))
+        document(make_entry(deployment, said))
         return
     else:
-        text = f"# opendp/deployments-registry-data, schema of commit {SCHEMA}\n{to_yaml(make_entry(found, said))}"
+        text = f"# opendp/deployments-registry-data, schema of commit {SCHEMA}\n{to_yaml(make_entry(deployment, said))}"
     if out is None:
         print(text, end="")
         return

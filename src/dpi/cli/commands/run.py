@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -26,16 +26,16 @@ from dpi.cli.streams import (
     note_shared,
     play,
 )
-from dpi.domain import Product
+from dpi.domain import Domain, Product
 from dpi.errors import OptionError
-from dpi.reader import Releases
+from dpi.reader import Releases, streams_asked
 from dpi.release import Release
 from dpi.report.empty_check import WARNING, looks_empty
 from dpi.settings.declaration import CLOCK, EVENTS, OUTPUT, STORE, Flags, Setting
 from dpi.settings.domains import DomainSettings
 from dpi.settings.rules import read_size
 from dpi.settings.streams import StreamSettings, StreamTerms
-from dpi.sources import FollowedEvents
+from dpi.sources import FileEvents, FollowedEvents
 from dpi.store import store_exists
 from dpi.store.spent import sentences, spent_in
 from dpi.stream import Stream
@@ -47,7 +47,7 @@ JUDGED = 200
 
 def run(
     domain: Annotated[DomainSettings, Flags("domain other amount")],
-    terms: Annotated[StreamTerms, Flags("epsilon slot from zone lateness per-slot season ids name")],
+    terms: Annotated[StreamTerms, Flags("epsilon slot from zone lateness per-slot people season ids name")],
     columns: Annotated[EventSettings, Flags("user time value unit")],
     broker: Annotated[BrokerSettings, Flags("")],
     where: Annotated[OpenedStoreSettings, Flags("store witness")],
@@ -71,7 +71,7 @@ def run(
 
     The store remembers every user's account, so that running again, or running another stream, keeps the one ε. Rows
     that cannot be read are dropped, each by itself. More options, such as policy, quota, period, converging, mechanism
-    or compression, are said in dpi.toml, or by --config KEY=VALUE: docs/options.md lists them.
+    or compression, are set in dpi.toml, or by --config KEY=VALUE: docs/cli.md lists them.
 
     Examples:
       dpi run visits.parquet --user user --time at --value country
@@ -90,38 +90,25 @@ def run(
     if dry_run and json:
         raise OptionError("`--dry-run` prints private lines for a person, on standard error: leave out `--json`.")
     named = files or []
-    meant = domain.read([] if any("://" in name for name in named) else named)
-    meant.encode({part: [] for part in meant.parts} if isinstance(meant, Product) else [])  # or its key is missing
-    if domain.amount is not None:
-        if columns.value is not None:
-            raise OptionError(
-                "`amount` names the column that is summed: leave out `value`.", options=("value", "amount")
-            )
-        columns = replace(columns, value=[domain.amount])
-    live = broker.open(columns, named, meant)
-    follow = follow or live is not None
-    if dry_run and live is not None:
+    meant = _read_domain(domain, named)
+    events = _open_events(named, meant, domain.amount, columns, broker)
+    if dry_run and not isinstance(events, FileEvents):
         raise OptionError("`--dry-run` is for files: a broker is followed.")
-    events = columns.open(named, meant) if live is None else None
-    if terms.begin is None or (end is None and not follow):
-        raise OptionError(
-            "the period is public and never read off the data: give `--from` and `--to`, for example --from 2026-01-01 "
-            "--to 2026-02-01 (with `--follow`, `--to` may be left out)."
-        )
+    follow = follow or not isinstance(events, FileEvents)
+    begin = _check_period(terms.begin, end, follow)
     held, store = read_size(memory, "memory"), where.place
     signer, settings, slots = where.signer, StreamSettings(domain=meant, **vars(terms)), terms.slots
-    first, last = find_period(slots, terms.begin, end)
-    file = None if out is None else OutFile(out, terms.name, slots, first, last)
-    if file is not None:
-        file.check_at(store, grows=follow)
+    first, last = find_period(slots, begin, end)
+    file = None if out is None else _check_out(OutFile(out, terms.name, slots, first, last), store, follow)
     where.check()
-    if dry_run or not store_exists(store):
+    if dry_run and isinstance(events, FileEvents):
         options = settings.make_options().resolved({})
-        if dry_run and events is not None:
-            with Signals():
-                rehearse(events, meant, slots, first, last, options.ids)
-            note(f"budget, unless the store's ledger has another policy: {options.budget!r}.")
-            return
+        with Signals():
+            rehearse(events, meant, slots, first, last, options.ids)
+        note(f"budget, unless the store's ledger has another policy: {options.budget!r}.")
+        return
+    if not store_exists(store):
+        settings.make_options().resolved({})  # refused before there is a store
     begun = change and (follow or "next")  # a file gives its slots whole
     with Signals() as signals, engine.open() as driven, where.open(signer) as opened:
         new = terms.name not in opened.streams()
@@ -131,17 +118,58 @@ def run(
         following = find_first_slot(stream, slots, first)
         if following > first and not json:
             note(f"{following - first} slots of the period are released already; going on after them.")
-        with nullcontext() if file is None else file.open(opened) as hand:
-            try:
-                source = live or events
-                if follow and source is not None:
-                    _follow(stream, source, None if last is None else slots.start(last), hand, signals)
-                elif events is not None and last is not None:
-                    play(stream, events, last, signals, hand, held)
-            except Interrupted as stop:
-                text = f"stopped after {stream.next_slot - following} slots; the same command goes on where it stopped."
-                raise Interrupted(stop.number, text) from None
+        with nullcontext() if file is None else file.open(opened) as hand, _counting(stream, following):
+            if last is not None and not follow and isinstance(events, FileEvents):
+                play(stream, events, last, signals, hand, held)
+            else:
+                _follow(stream, events, None if last is None else slots.start(last), hand, signals)
         _summarise(stream, following, store, out, json, new=new)
+
+
+def _read_domain(settings: DomainSettings, named: Sequence[str]) -> Domain:
+    """Return the domain that is asked for; a hashed part whose key is missing is refused here."""
+    domain = settings.read([] if any("://" in name for name in named) else named)
+    domain.encode({part: [] for part in domain.parts} if isinstance(domain, Product) else [])
+    return domain
+
+
+def _open_events(
+    named: Sequence[str], domain: Domain, amount: str | None, columns: EventSettings, broker: BrokerSettings
+) -> FollowedEvents:
+    """Return the events of a broker, or those of files."""
+    if amount is not None:
+        if columns.value is not None:
+            raise OptionError(
+                "`amount` names the column that is summed: leave out `value`.", options=("value", "amount")
+            )
+        columns = replace(columns, value=[amount])
+    return broker.open(columns, named, domain) or columns.open(named, domain)
+
+
+def _check_period(begin: str | None, end: str | None, follow: bool) -> str:
+    """Return the beginning, where the period is given."""
+    if begin is None or (end is None and not follow):
+        raise OptionError(
+            "the period is public and never read off the data: give `--from` and `--to`, for example --from 2026-01-01 "
+            "--to 2026-02-01 (with `--follow`, `--to` may be left out)."
+        )
+    return begin
+
+
+def _check_out(file: OutFile, store: str, follow: bool) -> OutFile:
+    """Return a file of releases that can be written beside the store."""
+    file.check_at(store, grows=follow)
+    return file
+
+
+@contextmanager
+def _counting(stream: Stream, first: int) -> Iterator[None]:
+    """Say how many slots were released, from the first one on, if the run is stopped."""
+    try:
+        yield
+    except Interrupted as stop:
+        text = f"stopped after {stream.next_slot - first} slots; the same command goes on where it stopped."
+        raise Interrupted(stop.number, text) from None
 
 
 def _follow(
@@ -203,5 +231,5 @@ def _summarise(stream: Stream, following: int, store: str, out: Path | None, jso
         say(f"Releases: {out}")
     if empty:
         say(f"{WARNING} The curator can check with `dpi run … --dry-run`.")
-    named = ("--stream", stream.name) if len(stream.store.streams()) > 1 else ()
+    named = ("--stream", stream.name) if len(streams_asked(stream.store)) > 1 else ()
     say(*next_command(store, "report", store, *named))

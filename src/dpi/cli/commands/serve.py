@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from dpi._version import how_to_install
 from dpi.certificates.chain import Entry
@@ -23,6 +23,10 @@ from dpi.service import config as stated
 from dpi.settings.declaration import Flags, Setting
 from dpi.settings.rules import read_size
 from dpi.store import store_exists
+
+if TYPE_CHECKING:
+    from dpi.service.audit_log import AuditLog
+    from dpi.service.tokens import Tokens
 
 _HERE = "command line"
 NEEDED = ("httpx", "msgspec", "prometheus_client", "pyarrow", "starlette", "uvicorn", "zstandard")
@@ -43,8 +47,8 @@ def serve(
     """Serve streams over HTTP: events come in, releases go out by the public clock.
 
     Streams are those of the store, and those that the configuration names in tables such as [streams.visits]. Without
-    TLS files or a proxy in front it listens on this machine alone. TLS, limits and the store's guards are said in
-    [serve] of dpi.toml: docs/options.md lists them. `dpi serve token` makes tokens, `dpi serve top` shows how it does.
+    TLS files or a proxy in front it listens on this machine alone. TLS, limits and the store's guards are set in
+    [serve] of dpi.toml: docs/cli.md lists them. `dpi serve token` makes tokens, `dpi serve top` shows how it does.
 
     Examples:
       dpi serve --demo
@@ -131,37 +135,13 @@ def token(
     from dpi.service.tokens import Tokens
 
     known, noted = Tokens(tokens), AuditLog(tokens.with_name("acts.ndjson") if acts is None else acts)
+    if out is not None and action in ("list", "revoke"):
+        raise OptionError("`--out` is for `create`.")
     match action:
         case "create":
-            if role is None:
-                raise OptionError("`--role` must be said: admin, curator, analyst or auditor.")
-            end = None if expires is None else _end(expires)
-            if out is not None:  # before there is a token that would be lost
-                if out.exists():
-                    raise OptionError(f"`--out` {str(out)!r} is there, and it is not replaced.")
-                check_folder(out, "--out")
-            made = known.create(role, name=name, expires=end)
-            about: Entry = {"id": made.split("_")[1], "role": role, "name": name}
-            noted.note("token created", by=_HERE, about=about)
-            if out is not None:
-                create_secret(out, made.encode() + b"\n")
-            if json:
-                document({"token": made, "role": role} if out is None else {"file": str(out), "role": role})
-            elif out is not None:
-                note(f"the token is in {out}, which its owner alone may read: keep it like a password.")
-            else:
-                print(made)
-                note("this token is shown once: keep it like a password.")
-        case "list" | "revoke" if out is not None:
-            raise OptionError("`--out` is for `create`.")
+            _create_token(known, noted, role, name, expires, out, json)
         case "list":
-            entries = known.entries()
-            if json:
-                shown = ("id", "role", "name", "expires", "revoked")
-                document({"tokens": [{field: getattr(each, field) for field in shown} for each in entries]})
-            else:
-                rows = [(e.id, e.role, e.name, e.expires or "never", "revoked" if e.revoked else "") for e in entries]
-                table(["id", "role", "name", "expires", ""], rows, left=5)
+            _list_tokens(known, json)
         case "revoke":
             if identity is None:
                 raise OptionError("name the token to revoke by its id: see `dpi serve token list`.")
@@ -170,6 +150,42 @@ def token(
             say(f"{identity} opens nothing any more.")
         case _:
             raise OptionError(f"ask to create, list or revoke a token. Got {action!r}.")
+
+
+def _create_token(
+    known: Tokens, noted: AuditLog, role: str | None, name: str, expires: str | None, out: Path | None, json: bool
+) -> None:
+    """Make a token, note it, and hand it out once: printed, or in a file for its owner."""
+    if role is None:
+        raise OptionError("`--role` must be said: admin, curator, analyst or auditor.")
+    end = None if expires is None else _end(expires)
+    if out is not None:  # before there is a token that would be lost
+        if out.exists():
+            raise OptionError(f"`--out` {str(out)!r} is there, and it is not replaced.")
+        check_folder(out, "--out")
+    made = known.create(role, name=name, expires=end)
+    about: Entry = {"id": made.split("_")[1], "role": role, "name": name}
+    noted.note("token created", by=_HERE, about=about)
+    if out is not None:
+        create_secret(out, made.encode() + b"\n")
+    if json:
+        document({"token": made, "role": role} if out is None else {"file": str(out), "role": role})
+    elif out is not None:
+        note(f"the token is in {out}, which its owner alone may read: keep it like a password.")
+    else:
+        print(made)
+        note("this token is shown once: keep it like a password.")
+
+
+def _list_tokens(known: Tokens, json: bool) -> None:
+    """Print the tokens, without what opens anything."""
+    entries = known.entries()
+    if json:
+        shown = ("id", "role", "name", "expires", "revoked")
+        document({"tokens": [{field: getattr(each, field) for field in shown} for each in entries]})
+    else:
+        rows = [(e.id, e.role, e.name, e.expires or "never", "revoked" if e.revoked else "") for e in entries]
+        table(["id", "role", "name", "expires", ""], rows, left=5)
 
 
 def _end(text: str) -> datetime:

@@ -79,10 +79,10 @@ def _show(look: Look, every: float, json: bool) -> None:
 
 def _token(path: Path | None) -> str:
     if path is None:
-        found = os.environ.get(TOKEN, "")
-        if not found:
+        secret = os.environ.get(TOKEN, "")
+        if not secret:
             raise OptionError(f"a curator's token is needed: give `--token-file`, or set {TOKEN}.")
-        return found.strip()
+        return secret.strip()
     try:
         return read_secret(path).decode("ascii").strip()
     except UnicodeDecodeError:
@@ -121,10 +121,10 @@ class Columns:
             yield from (listed, Text())
 
 
-def picture(found: Mapping[str, object]) -> Group:
+def picture(operations: Mapping[str, object]) -> Group:
     """Return the document of `/v1/operations`, or of a store, to be printed."""
-    streams = cast("list[dict[str, object]]", found["streams"])
-    at, failing = str(found["at"]), found["failing"]
+    streams = cast("list[dict[str, object]]", operations["streams"])
+    at, failing = str(operations["at"]), operations["failing"]
     lines = [Text(f"{at}  {len(streams)} stream{'' if len(streams) == 1 else 's'}")]
     if failing is not None:
         lines.append(Text(f"Slots cannot be closed at the moment ({failing}).", BAD))

@@ -74,16 +74,16 @@ def verify(
             raise OptionError(f"`{'--curator' if curator else '--policy'}` is for a store.")
         if not Path(target).exists():
             raise OptionError(f"there is no file {target}.")
-        found = _file(Path(target), verifier, seen, domain, other, store)
+        result = _file(Path(target), verifier, seen, domain, other, store)
     else:
         with open_store(target, read_only=True, curator=curator, key_file=key_file) as opened:
-            found = verify_store(opened, verifier=verifier, seen=seen, checkpoint=checkpoint, policy=asked)
+            result = verify_store(opened, verifier=verifier, seen=seen, checkpoint=checkpoint, policy=asked)
             if curator:
-                problems = (*found.problems, *check_accounts(opened))
-                found = replace(found, problems=problems, accounts_checked=True)
+                problems = (*result.problems, *check_accounts(opened))
+                result = replace(result, problems=problems, accounts_checked=True)
     cosigned = {} if asked is None or checkpoint is None else asked.cosigned(checkpoint)
     if json:
-        plain = {"intact": found.intact, "whole": found.whole, **asdict(found)}
+        plain = {"intact": result.intact, "whole": result.whole, **asdict(result)}
         plain["slots"] = {name: [span["first"], span["last"]] for name, span in plain.pop("spans").items()}
         plain |= {f"epsilon_{name}": plain.pop(name) for name in ("spent", "spent_by_all")}
         plain["plugins"] = [plugin._asdict() for plugin in installed_plugins()]
@@ -91,10 +91,10 @@ def verify(
             plain["checkpoint"] = {"origin": checkpoint.origin, "entries": checkpoint.size, "cosigned": cosigned}
         document(plain)
     else:
-        _print(found, of_store=not of_file)
+        _print(result, of_store=not of_file)
         if checkpoint is not None:
-            _print_cosigned(checkpoint, cosigned, found.entries)
-    if not found.intact:
+            _print_cosigned(checkpoint, cosigned, result.entries)
+    if not result.intact:
         raise typer.Exit(FOUND)
 
 
@@ -106,7 +106,7 @@ def _file(
     other: str | None,
     store: str | None,
 ) -> Verification:
-    """What a file of releases shows, by itself or beside the store it was made from."""
+    """Return what a file of releases shows, by itself or beside the store it was made from."""
     if bool(domain) == (store is not None):
         raise OptionError("to read a file of releases, give its `--domain`, or the `--store` it was made from.")
     with nullcontext() if store is None else open_store(store, read_only=True) as opened:
@@ -173,44 +173,46 @@ def _is_checkpoint(path: Path) -> bool:
         return False
 
 
-def _print(found: Verification, *, of_store: bool) -> None:
+def _print(result: Verification, *, of_store: bool) -> None:
     good = "The releases that were seen are consistent."
     if of_store:
-        good = "The chain is whole." + ("" if found.whole else " Releases are missing, and cannot be checked.")
-    say(good if found.intact else "Something is wrong:", *(f"  {problem}" for problem in found.problems))
-    seen = f"{found.entries}, entries {found.first_entry} … {found.last_entry}" if found.entries else "none"
-    facts: list[list[object]] = [["certificates", seen + " of the chain"], ["head", found.head or "–"]]
-    for name, span in found.spans.items():
+        good = "The chain is whole." + ("" if result.whole else " Releases are missing, and cannot be checked.")
+    say(good if result.intact else "Something is wrong:", *(f"  {problem}" for problem in result.problems))
+    seen = f"{result.entries}, entries {result.first_entry} … {result.last_entry}" if result.entries else "none"
+    facts: list[list[object]] = [["certificates", seen + " of the chain"], ["head", result.head or "–"]]
+    for name, span in result.spans.items():
         numbers = f"{span.first} … {span.last}"
         times = f"{span.first_start} … {span.last_start} ({numbers})" if span.first_start else numbers
         facts.append([f"slots, {name_stream(name)}", times])
-    facts.append(["missing", "; ".join(found.missing) or _nothing(found, of_store)])
-    facts += [["restored", _restored(each)] for each in found.restored]
-    if not found.end_known:
+    facts.append(["missing", "; ".join(result.missing) or _nothing(result, of_store)])
+    facts += [["restored", _restored(each)] for each in result.restored]
+    if not result.end_known:
         needed = "a witness (--witness)" if of_store else "a store or a witness (--store, --witness)"
         facts.append(["after the end", f"later entries may have been cut off: {needed} would detect it"])
-    if found.signed is not None:
-        facts.append(["signatures", "all are of this key" if found.signed else "not all are of this key"])
+    if result.signed is not None:
+        facts.append(["signatures", "all are of this key" if result.signed else "not all are of this key"])
     if of_store:
-        facts.append(["accounts", "checked (private)" if found.accounts_checked else "not checked (the curator can)"])
+        facts.append(["accounts", "checked (private)" if result.accounts_checked else "not checked (the curator can)"])
     facts.append(["plug-ins here", _plugins()])
     facts += [
         [f"measurements, {name_stream(name)}", f"of slots before {slot} dropped by a rule; releases are as certified"]
-        for name, slot in found.thinned.items()
+        for name, slot in result.thinned.items()
     ]
-    facts += [[f"spent by {name_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in found.spent.items()]
-    if len(found.spent) > 1 and found.spent_by_all is not None:
-        facts.append(["spent by all of them", f"at most {found.spent_by_all:.6g} per user"])
+    facts += [
+        [f"spent by {name_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in result.spent.items()
+    ]
+    if len(result.spent) > 1 and result.spent_by_all is not None:
+        facts.append(["spent by all of them", f"at most {result.spent_by_all:.6g} per user"])
     table(["", ""], facts, left=2)
 
 
-def _nothing(found: Verification, of_store: bool) -> str:
-    """What can be said where nothing is known to be missing."""
-    if not found.entries:
+def _nothing(result: Verification, of_store: bool) -> str:
+    """Return what can be said where nothing is known to be missing."""
+    if not result.entries:
         return "–"
-    if of_store or found.first_entry == 0:
+    if of_store or result.first_entry == 0:
         return "nothing from the first entry on"
-    unseen = f"entries 0 … {found.first_entry - 1} are not seen"
+    unseen = f"entries 0 … {result.first_entry - 1} are not seen"
     return f"no release of these streams; {unseen} (options, other streams)"
 
 
@@ -223,7 +225,7 @@ def _plugins() -> str:
 
 
 def _restored(each: Restored) -> str:
-    """What an entry says of a copy that went on."""
+    """Return what an entry says of a copy that went on."""
     lost = "" if each.lost_entry is None else f" The chain that was lost ended with entry {each.lost_entry}."
     charged = ", ".join(f"{amount:.6g}" for amount in each.charged.values())
     told = f" Every account was charged for the lost slots, new ones too ({charged})." if charged else ""

@@ -31,7 +31,7 @@ class Gaussians:
         return Gaussians(self.mean[key], self.variance[key])
 
     def rescaled(self, factor: float) -> Gaussians:
-        """The same beliefs about `factor` times the quantity."""
+        """Return the same beliefs about `factor` times the quantity."""
         return Gaussians(self.mean * factor, self.variance * factor**2)
 
 

@@ -53,7 +53,7 @@ Source: by trial."""
 
 
 def grid_levels(bins: int) -> Floats:
-    """The grid of levels for a domain, from a thousandth of the uniform probability to one."""
+    """Return the grid of levels for a domain, from a thousandth of the uniform probability to one."""
     return np.asarray(np.exp(np.arange(np.log(SMALLEST / bins), STEP, STEP)))
 
 
@@ -81,14 +81,14 @@ class Readout:
 
     @classmethod
     def tabulate(cls, population: Floats, bins: int, narrowest: float, widest: float) -> Readout:
-        """The table for messages with variances between `narrowest` and `widest`."""
+        """Return the table for messages with variances between `narrowest` and `widest`."""
         first = float(np.log(narrowest))
         step = max((float(np.log(widest)) - first) / (_ROWS - 1), 1e-3)
         return cls.of(population, _nodes(bins, first, step), first, step)
 
     @classmethod
     def snapped(cls, population: Floats, bins: int, narrowest: float, widest: float) -> Readout:
-        """The same with rows at round places, so that many slots share what does not depend on the population."""
+        """Put rows at round places, so that many slots share what does not depend on the population."""
         low = float(np.log(narrowest))
         step = next((s for s in _STEPS if (_ROWS - 3) * s >= float(np.log(widest)) - low), _STEPS[-1])
         first = step * float(np.floor(low / step / 2) * 2)
@@ -96,7 +96,7 @@ class Readout:
 
     @classmethod
     def of(cls, population: Floats, nodes: Nodes, first: float, step: float) -> Readout:
-        """The table of nodes under a population."""
+        """Return the table of nodes under a population."""
         likelihood, weighted, squared = nodes
         total = likelihood @ population + 1e-300
         mean = weighted @ population / total
@@ -124,10 +124,10 @@ class Readout:
     def _read(self, messages: Gaussians, reading: Floats) -> Floats:
         """Means and variances, the one after the other, filled in."""
         deviation, ratio, cell, a, c = self._locate(messages)
-        found = _bilinear(self.moments, cell, a, c)
-        found *= deviation
-        found[1] *= deviation
-        reading[:] = found
+        moments = _bilinear(self.moments, cell, a, c)
+        moments *= deviation
+        moments[1] *= deviation
+        reading[:] = moments
         certain = ratio > _FAR  # so far from 0 that the population has nothing to add
         np.copyto(reading[0], messages.mean, where=certain)
         np.copyto(reading[1], messages.variance, where=certain)
@@ -161,7 +161,7 @@ class Readout:
         return deviation, ratio, above.astype(np.int64), row, column
 
     def learned(self, messages: Gaussians, reading: Gaussians, reach: float) -> Floats:
-        """The population after one more slot's messages: expectation maximisation, a correction of mass, inertia."""
+        """Learn the population from a slot's messages: expectation maximisation, a correction of mass, inertia."""
         bins = messages.mean.size
         shares = self._maximised(messages)
         tilt = np.clip(reach * _tilt(messages, reading), -1, 1)
@@ -171,7 +171,7 @@ class Readout:
         return np.asarray(shares / shares.sum())
 
     def _maximised(self, messages: Gaussians) -> Floats:
-        """Steps of expectation maximisation, on the table's cells instead of the bins."""
+        """Take steps of expectation maximisation, on the table's cells instead of the bins."""
         _, ratio, cell, a, c = self._locate(messages)
         bins = ratio.size
         cell[a > 0.5] += _NODES.size
@@ -196,7 +196,7 @@ Nodes = tuple[Floats, Floats, Floats]
 
 
 def _nodes(bins: int, first: float, step: float) -> Nodes:
-    """What a table holds before a population is known."""
+    """Compute what a table holds before a population is known."""
     level = grid_levels(bins)
     variance = np.exp(first + step * np.arange(_ROWS))[:, None, None]
     message = _NODES[None, :, None] * np.sqrt(variance)
@@ -223,7 +223,7 @@ _kept = lru_cache(maxsize=4)(_nodes)
 
 @lru_cache(maxsize=4)
 def _under(population: bytes, bins: int, first: float, step: float) -> Readout:
-    """The table under a population: that stays as it is while newcomers are too few to teach it, often for long."""
+    """Keep the table under a population, which stays as it is, often for long, while newcomers are few."""
     return Readout.of(np.frombuffer(population), _kept(bins, first, step), first, step)
 
 

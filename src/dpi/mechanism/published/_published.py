@@ -145,7 +145,7 @@ class Published(Mechanism[PublishedState]):
         return self.n_min is None
 
     def initial(self, domain: Domain, classes: int = 1) -> PublishedState:
-        """Nothing chosen yet: the release before the first slot is uniform."""
+        """Begin with nothing chosen: the release before the first slot is uniform."""
         queries = dyadic(domain.size) if self.queries is None else self.queries
         if queries.bins != domain.size:
             raise OptionError(f"`queries` must have as many bins as the domain, {domain.size}. Got {queries.bins}.")
@@ -154,7 +154,7 @@ class Published(Mechanism[PublishedState]):
         return PublishedState(0, nothing, queries, 0, np.zeros(len(queries), dtype=np.int64), past)
 
     def with_queries(self, state: PublishedState, queries: LinearQueries) -> PublishedState:
-        """The state with other queries from the next slot on, publicly chosen; their weights start anew."""
+        """Return the state with other queries from the next slot on, publicly chosen; their weights start anew."""
         if queries.bins != state.queries.bins:
             raise OptionError(f"`queries` must have {state.queries.bins} bins, as before. Got {queries.bins}.")
         return replace(state, queries=queries, query_slots=0, query_past=np.zeros(len(queries), dtype=np.int64))
@@ -182,7 +182,7 @@ class Published(Mechanism[PublishedState]):
     def probabilities(
         self, state: PublishedState, histogram: Histogram, epsilon: Epsilon, so_far: Sequence[int] = ()
     ) -> Floats:
-        """Log-probability of every outcome of the next choice, given the choices so far.
+        """Return the log-probability of every outcome of the next choice, given the choices so far.
 
         Private, for the curator's audit. Its integers are those that `measure` draws by; the logarithms are floats.
         """
@@ -198,7 +198,7 @@ class Published(Mechanism[PublishedState]):
         return result
 
     def log_likelihood(self, state: PublishedState, histogram: Histogram, measurement: Measurement) -> float:
-        """Log-probability of a whole measurement: private, for the curator's audit."""
+        """Return the log-probability of a whole measurement: private, for the curator's audit."""
         if measurement.epsilon.units == 0:
             return 0.0
         bill = self._bill(state, histogram.sensitivity, measurement.epsilon)
@@ -213,7 +213,7 @@ class Published(Mechanism[PublishedState]):
         return result
 
     def update(self, state: PublishedState, measurement: Measurement) -> tuple[PublishedState, Estimate]:
-        """The mean of the chosen synopses; the last release again if the slot was not looked at."""
+        """Return the mean of the chosen synopses; the last release again if the slot was not looked at."""
         total, total_variance = math.nan, math.nan
         if measurement.epsilon.units:
             values = self._checked(state, measurement)
@@ -232,14 +232,14 @@ class Published(Mechanism[PublishedState]):
         return state, Estimate(pdf, pdf * (1 - pdf), np.ones(bins), total, total_variance)
 
     def to_bytes(self, state: PublishedState) -> bytes:
-        """The state with its digest, bound to the mechanism's options."""
+        """Encode the state with its digest, bound to the mechanism's options."""
         arrays = (state.chosen, state.query_past, state.synopsis_past)
         head = np.array([state.slots, state.query_slots, *(array.size for array in arrays)], dtype="<i8")
         body = b"".join((head.tobytes(), *(a.astype("<i8").tobytes() for a in arrays), state.queries.to_bytes()))
         return self._seal(body) + body
 
     def from_bytes(self, domain: Domain, data: bytes) -> PublishedState:
-        """The state of `to_bytes`."""
+        """Read the state of `to_bytes`."""
         seal, body = data[:_SEAL], data[_SEAL:]
         if seal != self._seal(body):
             raise StateError("the saved state is damaged or belongs to a mechanism with other options.")
@@ -263,7 +263,7 @@ class Published(Mechanism[PublishedState]):
         return self.rounds if self.every_slot or state.slots == 0 else 1
 
     def _bill(self, state: PublishedState, sensitivity: int, epsilon: Epsilon) -> _SlotCost:
-        """How the slot's budget is split: what each choice costs, from public facts alone."""
+        """Split the slot's budget: what each choice costs, from public facts alone."""
         share = self._share
         if share and sensitivity != GRAINS:
             raise OptionError("`total_share` needs a histogram of one user, one unit: a whole PDF has no total.")
@@ -277,7 +277,7 @@ class Published(Mechanism[PublishedState]):
     def _next(
         self, state: PublishedState, truth: Integers, bill: _SlotCost, so_far: Sequence[int]
     ) -> tuple[Integers, Fraction]:
-        """Integer scores of the candidates of the next choice, and the rate they are drawn with.
+        """Return integer scores of the candidates of the next choice, and the rate they are drawn with.
 
         The draws of one family in one round are independent: they depend on the families before alone.
         """
@@ -293,7 +293,7 @@ class Published(Mechanism[PublishedState]):
         return scores, bill.rate / self.draws
 
     def _past(self, sums: Integers, slots: int) -> Integers:
-        """The mean public score over past slots, on the ramp's scale."""
+        """Return the mean public score over past slots, on the ramp's scale."""
         return sums // max(slots, 1) * (self.ramp.mu >> _PAST_BITS)
 
     def _synopses(self, values: Integers) -> Integers:
@@ -343,7 +343,7 @@ class _PoolAnswers:
     uniform: Integers
 
     def mean(self, chosen: Integers) -> Integers:
-        """Answers of the mean of the chosen synopses; of the uniform PDF if there are none."""
+        """Return answers of the mean of the chosen synopses; of the uniform PDF if there are none."""
         if chosen.size == 0:
             return self.uniform
         # Divided first, so that the sum stays in 64 bits: less than `chosen.size` units below the mean, publicly.
@@ -369,7 +369,7 @@ def _within(indices: Integers, bound: int) -> bool:
 def published_accounting(
     slots: int, epsilon: float, mu: float, zeta: float, draws: int = 20, *, families: int = 1
 ) -> Bound:
-    """What Theorem 1 claims that Algorithm 1 loses with the published series, and (`corrected`) what it can lose.
+    """Return what Theorem 1 claims that Algorithm 1 loses with the published series, and what it can (`corrected`).
 
     The calibrated mechanism above loses at most Σ ε_t·w instead, whatever the number of draws.
 

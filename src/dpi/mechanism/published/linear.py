@@ -64,14 +64,14 @@ class LinearQueries(Option, ABC):
 
     @abstractmethod
     def answers(self, counts: Integers) -> Integers:
-        """Σᵢ count_i · number_i: row j, column q for row j of counts and query q; exact for sums below 2^62."""
+        """Return Σᵢ count_i · number_i: row j, column q for row j of counts and query q; exact for sums below 2^62."""
 
     @abstractmethod
     def _arrays(self) -> tuple[Integers, ...]:
-        """What defines the queries besides `bins` and `scale`."""
+        """Return what defines the queries besides `bins` and `scale`."""
 
     def exact(self, grains: Integers) -> list[int]:
-        """The answers on one histogram of int64 grains, of whatever size, as Python integers.
+        """Return the answers on one histogram of int64 grains, of whatever size, as Python integers.
 
         >>> Ranges([0], [2], bins=2).exact(np.array([2**62, 2**62])) == [2**63]
         True
@@ -86,7 +86,7 @@ class LinearQueries(Option, ABC):
         return self.exact(np.ones(self.bins, dtype=np.int64))
 
     def to_bytes(self) -> bytes:
-        """The queries, for storage."""
+        """Encode the queries, for storage."""
         arrays = self._arrays()
         head = np.array([isinstance(self, Ranges), self.bins, self.scale, len(self)], dtype="<i8")
         return b"".join((head.tobytes(), *(array.astype("<i8").tobytes() for array in arrays)))
@@ -137,7 +137,7 @@ class Ranges(LinearQueries):
         return self.starts.size
 
     def answers(self, counts: Integers) -> Integers:
-        """Differences of running sums."""
+        """Return differences of running sums."""
         running = np.zeros((counts.shape[0], self.bins + 1), dtype=np.int64)
         np.cumsum(counts, axis=1, out=running[:, 1:])
         return running[:, self.stops] - running[:, self.starts]
@@ -177,7 +177,7 @@ class Matrix(LinearQueries):
         return int(self.weights.shape[0])
 
     def answers(self, counts: Integers) -> Integers:
-        """A matrix product; in float64 where every partial sum is a whole number below 2^53, and so exact."""
+        """Return a matrix product; in float64 where every partial sum is a whole number below 2^53, and so exact."""
         if int(counts.max(initial=0)) * self.scale * self.bins < _EXACT_FLOAT:
             return (counts.astype(np.float64) @ self.weights.T.astype(np.float64)).astype(np.int64)
         return counts @ self.weights.T
@@ -190,7 +190,7 @@ class Matrix(LinearQueries):
 
 
 def points(bins: int) -> Ranges:
-    """The probability of every bin.
+    """Ask for the probability of every bin.
 
     >>> points(3)
     Ranges(3 queries, bins=3)
@@ -200,7 +200,7 @@ def points(bins: int) -> Ranges:
 
 
 def dyadic(bins: int, leaves: int = 64) -> Ranges:
-    """Halves, quarters … of the domain, down to `leaves` pieces or single bins; the domain itself if it is one bin.
+    """Ask for halves, quarters … of the domain, down to `leaves` pieces or single bins; of one bin for the domain.
 
     >>> queries = dyadic(5, leaves=4)
     >>> list(zip(queries.starts.tolist(), queries.stops.tolist()))
@@ -220,7 +220,7 @@ def dyadic(bins: int, leaves: int = 64) -> Ranges:
 
 
 def queries_from_bytes(data: bytes) -> LinearQueries:
-    """The queries of `to_bytes`; raises `StateError` if they are damaged.
+    """Read the queries of `to_bytes`; raise `StateError` if they are damaged.
 
     >>> queries_from_bytes(points(3).to_bytes()) == points(3)
     True
@@ -267,7 +267,7 @@ class Ramp:
 
     @classmethod
     def of(cls, lam: Fraction, mu: Fraction, n_min: int | None) -> Ramp:
-        """The ramp with resolution fit for the floor.
+        """Return the ramp with resolution fit for the floor.
 
         >>> Ramp.of(Fraction(1, 10), Fraction(1, 20), n_min=1000).bits
         42
@@ -282,12 +282,12 @@ class Ramp:
         return f"Ramp(bits={self.bits}, lam={self.lam}, mu={self.mu}, floor={self.floor})"
 
     def score(self, answers: Integers, truth: Integers | int) -> Integers:
-        """The scores of answers, in whole numbers from -μ to μ."""
+        """Return the scores of answers, in whole numbers from -μ to μ."""
         scores: Integers = np.clip(self.mu - 2 * (np.abs(answers - truth) - self.lam), -self.mu, self.mu)
         return scores
 
     def sensitivity(self, grains: int) -> Fraction:
-        """The most that a user who moves the histogram by `grains` can move a score.
+        """Return the most that a user who moves the histogram by `grains` can move a score.
 
         >>> ramp = Ramp.of(Fraction(1, 10), Fraction(1, 20), n_min=1000)
         >>> round(float(ramp.sensitivity(2**24) / ramp.mu), 4)
@@ -305,7 +305,7 @@ class Ramp:
         return moved
 
     def truth(self, queries: LinearQueries, grains: Integers) -> Integers:
-        """F for every query: private. Without a floor, an empty histogram counts as uniform."""
+        """Return F for every query: private. Without a floor, an empty histogram counts as uniform."""
         floor = 1 if self.floor is None else self.floor
         total = wide_sum(grains)
         missing, whole = max(0, floor - total), queries.bins * queries.scale * max(total, floor)
@@ -314,5 +314,5 @@ class Ramp:
         return np.fromiter(answers, dtype=np.int64, count=len(queries))
 
     def public(self, answers: Integers, units: int) -> Integers:
-        """Answers of synopses, in units of 1/`units`, on the scale of F; their rounding is public."""
+        """Return answers of synopses, in units of 1/`units`, on the scale of F; their rounding is public."""
         return np.rint(answers / units * float(1 << self.bits)).astype(np.int64)

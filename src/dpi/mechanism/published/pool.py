@@ -54,10 +54,10 @@ class Pool(Option, ABC):
 
     @abstractmethod
     def _make(self, index: int, bins: int) -> Integers:
-        """The counts of one synopsis."""
+        """Return the counts of one synopsis."""
 
     def counts(self, index: int, bins: int) -> Integers:
-        """The counts of synopsis `index` (from 0) over `bins` bins: whole numbers with sum `precision`.
+        """Return the counts of synopsis `index` (from 0) over `bins` bins: whole numbers with sum `precision`.
 
         >>> Multinomial(size=10, precision=100).counts(3, bins=4)
         array([21, 21, 17, 41])
@@ -68,14 +68,14 @@ class Pool(Option, ABC):
         return self._make(index, bins)
 
     def blocks(self, bins: int) -> Iterator[Integers]:
-        """The counts of all synopses in order, some at a time: row by row, never more than 16 MiB (or one row)."""
+        """Yield the counts of all synopses in order, some at a time: row by row, at most 16 MiB (or one row)."""
         _check_whole(bins, "bins", LARGEST_BINS)
         rows = max(1, _BLOCK // bins)
         for start in range(0, self.size, rows):
             yield np.stack([self._make(i, bins) for i in range(start, min(start + rows, self.size))])
 
     def answers(self, queries: LinearQueries) -> Integers:
-        """The exact answer of every synopsis to every query, (N, queries), in units of 1/(precision · scale).
+        """Return the exact answer of every synopsis to every query, (N, queries), in units of 1/(precision · scale).
 
         >>> from dpi.mechanism.published.linear import points
         >>> Multinomial(size=2, precision=10).answers(points(3)).tolist()
@@ -181,7 +181,7 @@ class MixedPool(Pool):
 
 
 def _log_gammas(pool: Pool, index: int, bins: int, shape: float) -> Floats:
-    """Logarithms of independent Gamma(shape) variables.
+    """Draw logarithms of independent Gamma(shape) variables.
 
     Marsaglia and Tsang's rejection gives G(shape + 1); then G(shape) = G(shape + 1)·U^(1/shape), whose logarithm does
     not underflow for a tiny shape.
@@ -208,7 +208,7 @@ def _uniforms(pool: Pool, index: int, part: int, count: int) -> Floats:
 
 
 def _rounded(logarithms: Floats, precision: int) -> Integers:
-    """The PDF proportional to e^logarithm in whole units.
+    """Return the PDF proportional to e^logarithm in whole units.
 
     Running sums are rounded, so each count is off by at most one unit and the sum is exact.
     """
@@ -242,7 +242,7 @@ class Expressiveness:
 
 
 def expressiveness(pool: Pool, bins: int) -> Expressiveness:
-    """The entropies of a pool over this many bins.
+    """Return the entropies of a pool over this many bins.
 
     >>> e = expressiveness(Multinomial(size=500, precision=1_000), bins=20)
     >>> round(e.draw, 1), round(e.approximation, 1), round(e.bound, 2), round(e.empirical, 2), e.distinct
@@ -261,7 +261,7 @@ def expressiveness(pool: Pool, bins: int) -> Expressiveness:
 
 
 def nearest(pool: Pool, pdf: Floats) -> tuple[int, float]:
-    """The synopsis with the smallest KL divergence from a *public* PDF, and that divergence: no choice does better.
+    """Find the synopsis with the smallest KL divergence from a *public* PDF, and this: no choice does better.
 
     One unit more is spread over all bins, as in a release, so that no bin has probability zero.
 
@@ -281,7 +281,7 @@ def nearest(pool: Pool, pdf: Floats) -> tuple[int, float]:
 
 
 def smoothed(counts: npt.NDArray[np.int64], units: int, bins: int) -> Floats:
-    """Probabilities from counts with sum `units`, with one unit more spread over all bins: none is zero."""
+    """Return probabilities from counts with sum `units`, with one unit more spread over all bins: none is zero."""
     return (counts + 1 / bins) / (units + 1)
 
 

@@ -3,12 +3,14 @@
 from dpi.mechanism.users._alike import HUGE, AlikeState, close_alike, same_hypotheses
 from dpi.mechanism.users._engagement import PRIOR_DEVIATIONS
 from dpi.mechanism.users._hypotheses import Laws
-from dpi.mechanism.users._payments import ask
+from dpi.mechanism.users._payments import FIRST, LONGEST, ask
 from dpi.mechanism.users._slot import GroupSums, close_slot
 from dpi.mechanism.users._state import UsersState, decode, digested, encode, freeze, from_bytes, holds, to_bytes
 
 __all__ = [
+    "FIRST",
     "HUGE",
+    "LONGEST",
     "PRIOR_DEVIATIONS",
     "AlikeState",
     "GroupSums",

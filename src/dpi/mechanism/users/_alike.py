@@ -67,7 +67,7 @@ class Number:
 
 
 def _later(level: Level, seen: float, variance: float, plain: tuple[float, float]) -> Level:
-    """The number after a measurement; one that drowns in noise says nothing, and no time passes for what was known."""
+    """Return the number after a measurement; below the noise it says nothing, and no time passes for what was known."""
     drowned = level.known and variance > FAR**2 * level.widest and (seen - level.expected) ** 2 < NEVER**2 * variance
     return level if drowned else level.after(seen, variance, plain)
 
@@ -134,7 +134,7 @@ def same_hypotheses(laws: Laws) -> Laws:
 def close_alike(
     state: AlikeState, slot: int, counts: Floats | None, epsilon: float, *, partial: bool = False
 ) -> tuple[AlikeState, Estimate]:
-    """The next state, and the estimate of the slot: of counts with Laplace noise of scale 1/ε, or of none.
+    """Return the next state, and the estimate of the slot: of counts with Laplace noise of scale 1/ε, or of none.
 
     `partial` if accounts may have been empty.
     """
@@ -177,7 +177,7 @@ def close_alike(
 
 
 def _nothing(number: Number, bins: int) -> Estimate:
-    """The estimate as long as nobody was seen."""
+    """Return the estimate before the first user is detected."""
     estimate = know_nothing(bins)
     if not number.level.known:
         return estimate
@@ -185,7 +185,7 @@ def _nothing(number: Number, bins: int) -> Estimate:
 
 
 def _enter(state: AlikeState, slot: int) -> tuple[LawFilter, int, Gaussians | None]:
-    """The law in a slot before it was measured, the slot's phase and its profile."""
+    """Return the law in a slot before it was measured, the slot's phase and its profile."""
     laws = LawFilter(state.laws, hypotheses_of(state.bins))
     phase, profile, _ = enter_phase(state.season, slot, laws)
     if state.known:
@@ -194,31 +194,31 @@ def _enter(state: AlikeState, slot: int) -> tuple[LawFilter, int, Gaussians | No
 
 
 def _at_least(users: float, variance: float) -> float:
-    """A number that is used: where it drowns, half of its deviation. Too many would say too much of levels."""
+    """Return the number to use: below the noise, half of its deviation. Too many would say too much of levels."""
     return float(max(users, 0.5 * variance**0.5, 1e-3))
 
 
 def _count(state: AlikeState, laws: LawFilter, counts: Floats, epsilon: float) -> tuple[Number, float, float, float]:
-    """The number of users, and its variance; and how many more there are in single bins."""
+    """Count the users, with a variance; and how many more there are in single bins."""
     number, noise, fitted, clear = state.number, 2 * state.bins / epsilon**2, None, 0.0
     if state.known:
         paid = np.array([max(number.level.expected, 1e-6) * epsilon])
-        found = laws.fit(counts * epsilon, paid, 0, epsilon)
+        payments = laws.fit(counts * epsilon, paid, 0, epsilon)
         squared = epsilon**2
         fitted = Fitted(
-            found.paid / epsilon,
-            found.variance / squared,
-            found.noise / squared,
-            found.common / squared,
-            found.crowd / epsilon,
+            payments.paid / epsilon,
+            payments.variance / squared,
+            payments.noise / squared,
+            payments.common / squared,
+            payments.crowd / epsilon,
         )
-        clear = -float(np.expm1(-0.5 * max(found.paid, 0.0) ** 2 * float(laws.level @ laws.level)))
+        clear = -float(np.expm1(-0.5 * max(payments.paid, 0.0) ** 2 * float(laws.level @ laws.level)))
     crowd = fitted.crowd if fitted else 0.0
     return (*number.after(float(counts.sum()) - crowd, noise, fitted, clear), crowd)
 
 
 def _hear(laws: LawFilter, sums: Floats, users: float, epsilon: float) -> Heard:
-    """What was heard of so many users, each of whom pays ε."""
+    """Return what was measured of so many users, each of whom pays ε."""
     payments, squared = np.array([users * epsilon]), users * epsilon**2
     seen = None
     if not laws.laws:
@@ -229,7 +229,7 @@ def _hear(laws: LawFilter, sums: Floats, users: float, epsilon: float) -> Heard:
 
 
 def _for_all(payers: Estimate, others: Estimate, missing: float) -> Estimate:
-    """The estimate of all active users, of whom some could not pay: these may be of another kind."""
+    """Estimate all active users, of whom some could not pay: these may be of another kind."""
     pdf = (1 - missing) * payers.pdf + missing * others.pdf
     variance = (1 - missing) ** 2 * payers.variance + missing**2 * others.variance
     variance += (missing * APART * pdf * (1 - pdf)) ** 2

@@ -80,7 +80,7 @@ def posterior(sums: Floats, payment: float, mean: Floats, doubt: Floats) -> tupl
 
 
 def _summed(payment: float, sums: Floats, shape: Floats, ratio: Floats) -> Floats:
-    """The moments, up to a factor, by terms."""
+    """Sum the moments, up to a factor, by terms."""
     near = np.abs(sums - payment * np.clip(np.rint(sums / payment), 0, MOST - 1))
     mass = np.empty((MOST, sums.size))
     mass[0], mass[1:] = np.exp(shape * np.log1p(-ratio)), ratio * ((_NUMBERS[:-1] + shape) / _NUMBERS[1:])

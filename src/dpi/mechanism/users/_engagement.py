@@ -42,7 +42,7 @@ _later = np.stack([np.linalg.matrix_power(NEXT, n) for n in AFTER])
 
 
 def _expect_slots() -> tuple[Floats, Floats]:
-    """The part of the horizon in which a state is active; how likely a type is not for 0, 1, 2, … slots after one."""
+    """Return the active part of the horizon by state; how likely a type is not for 0, 1, 2, … slots after one."""
     often, quiet, quiets = np.zeros(ACTIVE.size), np.ones(ACTIVE.size), []
     for _ in range(HORIZON):
         quiets.append(quiet[FIRST])
@@ -77,11 +77,11 @@ def _prior(values: Floats, returning: float = 1.0) -> float:
 
 
 def _deviations() -> dict[str, float]:
-    found = {"further_activity": _prior(by_type(_met * _often))}
+    deviations = {"further_activity": _prior(by_type(_met * _often))}
     for n, later in zip(AFTER, _later, strict=True):
-        found[f"first_retention_{n}"] = _prior(by_type(_met @ later * ACTIVE))
-        found[f"retention_{n}"] = _prior(by_type(ENTER @ later * ACTIVE), 1 - float(np.exp(HYPOTHESES[NOBODY])))
-    return found | {f"stickiness_{n}": one for n, one in zip(WINDOWS, STICKINESS, strict=True)}
+        deviations[f"first_retention_{n}"] = _prior(by_type(_met @ later * ACTIVE))
+        deviations[f"retention_{n}"] = _prior(by_type(ENTER @ later * ACTIVE), 1 - float(np.exp(HYPOTHESES[NOBODY])))
+    return deviations | {f"stickiness_{n}": one for n, one in zip(WINDOWS, STICKINESS, strict=True)}
 
 
 PRIOR_DEVIATIONS: dict[str, float] = _deviations()
@@ -96,7 +96,7 @@ _SCALE: Floats = np.array([*[1.0] * 8, HORIZON])
 def estimate_engagement(
     active: Active, past: Floats, slots: tuple[int, int], people: tuple[float, float, float], phases: Floats
 ) -> Floats:
-    """The numbers of `ENGAGEMENT` and their variances, a row each; NaN where they are no surer than the prior.
+    """Return the numbers of `ENGAGEMENT` and their variances, a row each; NaN where they are no surer than the prior.
 
     `past` has the active users of earlier slots by cohort and type, the latest last. `slots` say how many of these
     there were, and how many slots ago the first was. `people` are numbers of newcomers, of the first slot's users, and

@@ -152,7 +152,7 @@ class Regression:
         self._surprised: npt.NDArray[np.bool_] = np.zeros(MEMBERS, dtype=np.bool_)
 
     def tell(self, row: Floats, paid: float, variance: float, said: Floats, doubts: tuple[float, float, float]) -> None:
-        """What users paid: a `row` of the regression, of which every member `said` something.
+        """Add what users paid: a `row` of the regression, of which every member `said` something.
 
         A hypothesis misses by noise, by a share that all have in common and by chance, which are `doubts`: variances,
         of the share relative to what was said, of chance if as many came as were expected.
@@ -182,7 +182,7 @@ class Regression:
         self._add(row, new, variance + common * expected**2 + ((new - expected) / 3) ** 2, said)
 
     def _add(self, row: Floats, told: float, variance: float, said: Floats) -> None:
-        """A row of the regression: every member hears it with noise of its own, but for two."""
+        """Add a row of the regression: every member sees it with noise of its own, but for two."""
         self._information = self._information + np.outer(row, row / variance)
         heard = told + variance**0.5 * np.r_[0.0, 0.0, self._random.normal(size=MEMBERS - 2)]
         self._evidence = self._evidence + heard[:, None] * (row / variance)
@@ -213,7 +213,7 @@ class Regression:
         self.ensemble = replace(known, turn=(known.turn + TURNS) % MEMBERS, weights=weights)
 
     def sealed(self) -> Ensemble:
-        """The ensemble after the slot."""
+        """Return the ensemble after the slot."""
         return replace(self.ensemble, information=self._information, evidence=self._evidence)
 
     def begin_cohort(self, last: float) -> None:
@@ -245,7 +245,7 @@ def _tie(matrix: Floats, usual: Floats, changes: tuple[float, float]) -> Floats:
 
 
 def solve_positive(matrix: Floats, target: Floats, start: Floats) -> Floats:
-    """The x ≥ 0 that minimises ½x'Ax - b'x, by block principal pivoting (Portugal, Júdice and Vicente 1994).
+    """Return the x ≥ 0 that minimises ½x'Ax - b'x, by block principal pivoting (Portugal, Júdice and Vicente 1994).
 
     `start` says where x is positive at first.
 
@@ -253,13 +253,13 @@ def solve_positive(matrix: Floats, target: Floats, start: Floats) -> Floats:
     [1.0, 0.0]
     """
     on: npt.NDArray[np.bool_] = start > 1e-9
-    best, patience, found = target.size + 1, 3, start
+    best, patience, solution = target.size + 1, 3, start
     allowed = -1e-7 * (1 + np.abs(target))
     for _ in range(30):
-        found, inside = np.zeros(target.size), np.flatnonzero(on)
+        solution, inside = np.zeros(target.size), np.flatnonzero(on)
         if inside.size:
-            found[inside] = np.linalg.solve(matrix[inside[:, None], inside], target[inside])
-        wrong = np.where(on, found < -1e-10, matrix @ found - target < allowed)
+            solution[inside] = np.linalg.solve(matrix[inside[:, None], inside], target[inside])
+        wrong = np.where(on, solution < -1e-10, matrix @ solution - target < allowed)
         count = int(np.count_nonzero(wrong))
         if not count:
             break
@@ -272,4 +272,4 @@ def solve_positive(matrix: Floats, target: Floats, start: Floats) -> Floats:
             wrong[:] = False
             wrong[last] = True
         on = on ^ wrong
-    return np.maximum(found, 0.0)
+    return np.maximum(solution, 0.0)

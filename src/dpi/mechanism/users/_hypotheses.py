@@ -158,7 +158,7 @@ class Reading(NamedTuple):
 
 
 def join_seen(parts: list[Seen]) -> Seen:
-    """What was seen in blocks of bins, of all of them."""
+    """Join what was seen in blocks of bins."""
     rows = [[row for row in column if row is not None] for column in zip(*parts, strict=True)]
     apart, variance, *counted = (np.concatenate(row, axis=1) if len(row) == len(parts) else None for row in rows)
     assert apart is not None and variance is not None  # noqa: S101, PT018 - of every block

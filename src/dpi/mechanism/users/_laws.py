@@ -123,7 +123,7 @@ class LawFilter:
         """How many there are so far."""
 
     def sealed(self) -> Laws:
-        """The laws after the slot; single precision is more than what is known."""
+        """Return the laws after the slot; single precision is more than what is known."""
         return Laws(
             self.mean.astype(np.float32),
             self.covariance.astype(np.float32),
@@ -144,7 +144,7 @@ class LawFilter:
         return float(1 / (1 + np.exp(-self.uniform[group])))
 
     def begin(self, sums: Floats, payments: float, squared: float) -> None:
-        """The law of the first slot's users: all that is known is what was measured.
+        """Begin with the law of the first slot's users: all that is known is what was measured.
 
         How likely it is that bins are alike, or that there is nobody, is judged by marginal likelihoods: levels are
         drawn from the population, and the scale of what is paid from `SCALES`.
@@ -212,7 +212,7 @@ class LawFilter:
         return Reading(table, mean, towards, variance, Gaussians(read.mean, read.variance + (variance - noise)), noise)
 
     def fit(self, sums: Floats, payments: Floats, group: int, each: float) -> Fitted:
-        """What users of these laws pay together if sums look like their laws, and its variance: least squares."""
+        """Fit what users of these laws pay together if sums look like their laws, and its variance: least squares."""
         whole, weights, read = float(payments.sum()), self.weights(group), self.read(payments).read
         law = weights @ read.mean
         doubt = weights @ (read.variance + (read.mean - law) ** 2)
@@ -229,13 +229,11 @@ class LawFilter:
                 self._crowded = np.zeros(self.bins, dtype=np.bool_)
             weight = np.where(self._crowded, 0.0, weight)
         precision = float(weight @ law)
-        found = float(weight @ sums) / precision
-        misfit = max(float(np.mean(np.minimum((sums - found * law) ** 2 / spread, OUTLIER))), 1.0)
-        crowd = float((sums - found * law)[self._crowded].sum()) if self._model.alone else 0.0
+        paid = float(weight @ sums) / precision
+        misfit = max(float(np.mean(np.minimum((sums - paid * law) ** 2 / spread, OUTLIER))), 1.0)
+        crowd = float((sums - paid * law)[self._crowded].sum()) if self._model.alone else 0.0
         common = float(weight**2 @ np.maximum(doubt, 0.0)) * (whole / precision) ** 2
-        return Fitted(
-            found, misfit**2 / precision + (MISFIT * found) ** 2, misfit**2 / precision - common, common, crowd
-        )
+        return Fitted(paid, misfit**2 / precision + (MISFIT * paid) ** 2, misfit**2 / precision - common, common, crowd)
 
     def observe(self, sums: Floats, payments: Floats, squared: float, sizes: Floats, group: int) -> Seen:
         """One histogram: what users of each law pay together, the sum of their squared payments, and sizes of laws."""
@@ -268,7 +266,7 @@ class LawFilter:
         return seen
 
     def _at(self, here: slice) -> LawFilter:
-        """The same laws in some bins: what changes there changes here."""
+        """Return the same laws in some bins: what changes there changes here."""
         part = copy(self)
         part.mean, part.covariance, part.noisy = self.mean[:, here], self.covariance[:, here], self.noisy[:, here]
         part.level, part._anew = self.level[here], self._anew[here]
@@ -401,7 +399,7 @@ class LawFilter:
     def _begin_again(
         self, log: Floats, best: float, sums: Floats, each: float, changed: float, payments: float
     ) -> float:
-        """The last hypothesis is a run that began now, if that is more likely than when it did; the log odds."""
+        """Let the last hypothesis begin now, if that is more likely than when it did; return the log odds."""
         if not changed:
             return -np.inf
         rare, fresh = np.log(RETURN * changed), float(self._anew.sum())
@@ -446,7 +444,7 @@ class LawFilter:
             self.mean[beaten], self.covariance[beaten] = self.mean[best], self.covariance[best]
 
     def move_up(self, law: int, share: float, seen: Seen | None, users: float, gone: float) -> None:
-        """Some users of a law pay and become `share` of the next one, with what was seen of their own visits.
+        """Move users of a law, who pay, to the next one, where they are `share`, with what was seen of their visits.
 
         `gone` of them never return.
         """
@@ -475,12 +473,12 @@ class LawFilter:
             part[..., after, after] += (share / max(users, 1.0)) ** 2 * seen.apart_variance[habit]
 
     def groups_of_laws(self) -> Integers:
-        """The histogram in which each law is measured."""
+        """Return the histogram in which each law is measured."""
         return GROUP_OF_LAW[: self.laws]
 
 
 def _middle(sums: Floats, law: Floats, deviation: Floats) -> float:
-    """What is paid together by the median bin: the weighted median of ratios, over the bins that say most."""
+    """Return what is paid together by the median bin: the weighted median of ratios, over the bins that say most."""
     at = np.argpartition(law, -MOST)[-MOST:] if law.size > MOST else slice(None)
     ratios, weights = sums[at] / law[at], law[at] / deviation[at]
     order = np.argsort(ratios)

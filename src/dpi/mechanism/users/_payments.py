@@ -25,7 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.classes import Asked, level
+from dpi.budget.classes import PaymentRequest, level
 from dpi.mechanism.base import Floats
 from dpi.mechanism.users._hypotheses import GROUP_OF
 from dpi.mechanism.users._state import UsersState
@@ -53,8 +53,8 @@ _LATER: Floats = (1 - HAZARD[:, None]) ** (_AHEAD + 1) * LONG_RUN[:, None] * _ST
 """How likely a user of each type is active so many slots later."""
 
 
-def ask(state: UsersState, slot: int) -> Asked:
-    """What a slot asks of each class that is due."""
+def ask(state: UsersState, slot: int) -> PaymentRequest:
+    """Return what a slot asks of each class that is due."""
     if not state.known:
         return (((0, FIRST),),)
     top, due = state.classes - 1, level(slot, LONGEST)
@@ -73,7 +73,7 @@ def ask(state: UsersState, slot: int) -> Asked:
 
 
 def class_shares(state: UsersState) -> Floats:
-    """The share of what is left that each class would pay, before any bound.
+    """Return the share of what is left that each class would pay, before any bound.
 
     The last class takes all who have paid more often than the class before it. How long ago they came is not known: at
     least half of the stream's slots, which is a guess (docs/estimator.md, Constants).
@@ -90,7 +90,7 @@ def class_shares(state: UsersState) -> Floats:
 
 
 def _as_well_known(state: UsersState, types: Floats) -> float:
-    """What newcomers pay if errors of their law and of the others' are to weigh the same in the whole."""
+    """Return what newcomers pay if errors of their law and of the others' are to weigh the same in the whole."""
     often = LONG_RUN * (1 - HAZARD)
     back = float(types @ (often / (often + 2 * HAZARD)))
     odds = np.sqrt(state.newcomers * back / max(1 - state.newcomers, 1e-3))

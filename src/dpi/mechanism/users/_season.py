@@ -70,7 +70,7 @@ class Season:
 
 
 def phase_profile(season: Season, phase: int) -> Gaussians:
-    """The profile of a phase, by the weights of the experts; under the base it sums to one."""
+    """Return the profile of a phase, by the weights of the experts; under the base it sums to one."""
     base, weights = season.base, np.exp(season.log_weights)[:, None]
     each = _profiles(season, base, phase)
     mean = (weights * each.mean).sum(0)
@@ -118,7 +118,7 @@ def _score(season: Season, phase: int, counts: Floats, users: float, noise: floa
 
 
 def _profiles(season: Season, base: Floats, phase: int) -> Gaussians:
-    """What each expert says of a phase, (experts, bins); the last one knows no season."""
+    """Return what each expert says of a phase, (experts, bins); the last one knows no season."""
     shape = (len(WIDTHS) + 1, base.size)
     mean, variance = np.ones(shape), np.zeros(shape)
     for i, width in enumerate(WIDTHS):
@@ -131,13 +131,13 @@ def _profiles(season: Season, base: Floats, phase: int) -> Gaussians:
         expected = users * base
         noise = (float(squared @ season.noise) + float(squared @ season.users) * base) / expected**2
         trust = SPREAD / (SPREAD + noise)
-        found = kernel @ season.counts / expected - 1
-        mean[i], variance[i] = np.clip(1 + trust * found, LEAST, MOST), SPREAD * (1 - trust)
+        excess = kernel @ season.counts / expected - 1
+        mean[i], variance[i] = np.clip(1 + trust * excess, LEAST, MOST), SPREAD * (1 - trust)
     return Gaussians(mean, variance)
 
 
 def _kernel(season: Season, phase: int, width: float) -> Floats:
-    """What all phases count in the average around one of them."""
+    """Weigh all phases in the average around one of them."""
     apart = np.abs(phase - np.arange(season.period))
     apart = np.minimum(apart, season.period - apart)
     return np.asarray(np.exp(-0.5 * (apart / width) ** 2) if width else apart == 0, dtype=np.float64)

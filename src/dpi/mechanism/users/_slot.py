@@ -75,7 +75,7 @@ class Heard:
 def close_slot(
     state: UsersState, slot: int, epsilon: float, groups: Sequence[GroupSums]
 ) -> tuple[UsersState, Estimate]:
-    """The next state, and the estimate of the slot."""
+    """Return the next state, and the estimate of the slot."""
     if any(one.values.shape != (state.bins,) or int(one.classes[-1]) >= state.classes for one in groups):
         raise StateError("the measurement has another number of classes or bins than the state.")
     if not state.known and not groups:
@@ -103,10 +103,11 @@ def close_slot(
     measured = state.measured.copy()
     for one in groups:
         measured[one.classes] = slot
-    away = np.maximum(slot - measured, 0.0) * (measured < slot) * sizes.users
+    first, came = state.first if state.known else slot, _came(groups, epsilon, sizes)
+    since = np.where(measured < 0, first, measured)  # who moved up into a class without payments so far paid below it
+    away = np.maximum(slot - since, 0.0) * (measured < slot) * sizes.users
     waiting = float(sizes.users[measured < slot].sum())
     estimate = replace(estimate, carried=min(waiting / sizes.total, 1.0), age=float(away.sum()) / max(waiting, 1e-9))
-    first, came = state.first if state.known else slot, _came(groups, epsilon, sizes)
     reach, apart = state.reach + came, state.apart
     if groups:
         apart = CHECKED * apart + np.array([sizes.users[0] - came[0], 1.0])
@@ -164,18 +165,18 @@ def _people(sizes: Sizes, reach: Floats, apart: Floats) -> People:
 
 
 def _by_law(laws: Integers, values: Floats, known: int) -> Floats:
-    """Sums over the classes of each law that is there; the last one takes what belongs to later ones."""
+    """Sum over the classes of each law that is there; the last one takes what belongs to later ones."""
     return np.bincount(np.minimum(laws, known - 1), values, minlength=known).astype(np.float64)
 
 
 def know_nothing(bins: int) -> Estimate:
-    """The estimate before the first measurement."""
+    """Return the estimate before the first measurement."""
     even = np.full(bins, 1 / bins)
     return Estimate(even, even * (1 - even), np.ones(bins), float("nan"), float("nan"), carried=1.0)
 
 
 def enter_phase(season: Season, slot: int, laws: LawFilter) -> tuple[int, Gaussians | None, float]:
-    """The phase of a slot, its profile, and how active users are in it; laws are taken there."""
+    """Take laws to the phase of a slot; return it, its profile, and how active users are in it."""
     if not season.period:
         return 0, None, 1.0
     phase = slot % season.period
@@ -188,12 +189,12 @@ def _phases_after(season: Season, *slots: int) -> Floats:
     """How active users are `AFTER` so many slots, of each slot."""
     if not season.period:
         return np.ones((len(slots), len(AFTER)))
-    found = [[phase_activity(season, (slot + n) % season.period) for n in AFTER] for slot in slots]
-    return np.maximum(found, 1e-3)
+    activities = [[phase_activity(season, (slot + n) % season.period) for n in AFTER] for slot in slots]
+    return np.maximum(activities, 1e-3)
 
 
 def _total(one: GroupSums, expected: Sizes, laws: LawFilter, epsilon: float) -> Total:
-    """What a histogram's users pay together, with its variance: by the law that is expected, where that fits."""
+    """Estimate what a histogram's users pay together, with a variance: by the law that is expected, where that fits."""
     plain, noise = float(one.values.sum()), 2.0 * one.values.size
     each = epsilon * one.part * one.shares * expected.left[one.classes]
     fitted = plain, noise
@@ -221,7 +222,7 @@ def _observe(one: Heard, laws: LawFilter, by_law: Floats) -> Heard:
 
 
 def learn_population(laws: LawFilter, reading: Reading, paid: float) -> Floats:
-    """The population of levels, from the messages of the best hypothesis."""
+    """Learn the population of levels from the messages of the best hypothesis."""
     best = int(np.argmax(laws.log_weights.sum(0)))
     reach = min(max(3 / max(paid, 1e-9), 1e-6), 1.0)
     messages = Gaussians(reading.mean[best], reading.noise[best])
@@ -285,7 +286,7 @@ def release_laws(
 
 
 def _gone(state: UsersState, sizes: Sizes) -> float:
-    """The part of the first slot's users who are not there in the second."""
+    """Return the part of the first slot's users who are not there in the second."""
     return float(np.clip(1 - sizes.users[1] / max(state.who.usual, 1e-9), 0, 1))
 
 
@@ -304,7 +305,7 @@ def _move_up(laws: LawFilter, sizes: Sizes, heard: Sequence[Heard], census: Cens
 
 
 def _learn_season(season: Season, phase: int, heard: Sequence[Heard], census: Census, sizes: Sizes) -> Season:
-    """What a slot says of its phase."""
+    """Learn what a slot says of its phase."""
     if not season.period or not heard:
         return season
     counts, users, noise = np.zeros(season.counts.shape[1]), 0.0, 0.0

@@ -83,7 +83,7 @@ class UsersState:
 
 
 def encode(magic: bytes, state: object) -> bytes:
-    """A state, for storage: a digest of what follows it, a line of numbers and shapes, the arrays."""
+    """Encode a state, for storage: a digest of what follows it, a line of numbers and shapes, the arrays."""
     numbers: list[object] = []
     arrays: list[bytes] = []
     for leaf in _leaves(state):
@@ -97,7 +97,7 @@ def encode(magic: bytes, state: object) -> bytes:
 
 
 def decode(kind: type[Part], magic: bytes, data: bytes, whose: str) -> Part:
-    """The state of `encode`, bit for bit; raises `OlderState` for one of an earlier version."""
+    """Read the state of `encode`, bit for bit; raise `OlderState` for one of an earlier version."""
     refuse_newer(magic, data, f"the state of {whose}")
     if is_older(magic, data):
         raise OlderState(f"the state of {whose} was written by an earlier version of dpi.")
@@ -112,7 +112,7 @@ def decode(kind: type[Part], magic: bytes, data: bytes, whose: str) -> Part:
 
 
 def to_bytes(state: UsersState) -> bytes:
-    """The state, for storage."""
+    """Encode the state, for storage."""
     return encode(_MAGIC, state)
 
 
@@ -122,7 +122,7 @@ def holds(data: bytes) -> bool:
 
 
 def from_bytes(data: bytes) -> UsersState:
-    """The state of `to_bytes`, bit for bit."""
+    """Read the state of `to_bytes`, bit for bit."""
     return decode(UsersState, _MAGIC, data, "the clocked ledger's estimator")
 
 
@@ -152,18 +152,18 @@ def freeze(state: object) -> None:
 
 def _leaves(value: object) -> list[object]:
     """All numbers and arrays, in order: without a call for each."""
-    found: list[object] = []
+    leaves: list[object] = []
     waiting = [value]
     while waiting:
         part = waiting.pop()
         if isinstance(part, tuple):
-            found.append(len(part))
+            leaves.append(len(part))
             waiting += reversed(part)
         elif is_dataclass(part):
             waiting += [getattr(part, field.name) for field in reversed(fields(part))]
         else:
-            found.append(part)
-    return found
+            leaves.append(part)
+    return leaves
 
 
 def _build(kind: type[Part], leaves: Iterator[object]) -> Part:

@@ -91,7 +91,7 @@ STOCK: Floats = _stock()
 
 
 def by_type(states: Floats) -> Floats:
-    """Sums over the states of each type."""
+    """Sum over the states of each type."""
     return np.asarray(np.add.reduceat(states, FIRST, axis=-1))
 
 

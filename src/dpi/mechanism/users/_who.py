@@ -155,7 +155,7 @@ class Census:
         """How many returned, and how many were expected to, each by how much it told."""
 
     def sealed(self) -> Who:
-        """What is known after the slot."""
+        """Return what is known after the slot."""
         return replace(
             self._who,
             slots=self._who.slots + 1,
@@ -240,7 +240,7 @@ class Census:
         return Active(users, newcomers, *weights, _widening(*self._missed.tolist()), self._common_variance)
 
     def _hold(self) -> None:
-        """What every member says, how likely each is, and their mean."""
+        """Hold what every member says, how likely each is, and their mean."""
         self._everyone, self._shares = self._regression.ensemble.everyone, self._regression.ensemble.shares
         self._mean = self._shares @ self._everyone
 
@@ -331,8 +331,8 @@ class Census:
             pays = self._everyone @ row / np.maximum(apart, 1e-9)
             noise = (total.variance + _variance(weights, pays) * expected**2) / pay**2
             gain = spread / (spread + noise)
-            found = max(expected + gain * (total.paid / pay - expected), 0.0)
-            result[here] = users[here] * found / max(expected, 1e-9)
+            users_now = max(expected + gain * (total.paid / pay - expected), 0.0)
+            result[here] = users[here] * users_now / max(expected, 1e-9)
             variance += spread * (1 - gain)
             doubts.append((here, spread * (1 - gain)))
         rest = each[:, others].sum(1) * (1 + more)

@@ -107,12 +107,12 @@ def make_alert_threads(
         sends = [Webhook(each.url, read_secret(each.secret_file)).send for each in hooks]
         return [Outbox(place, send, role) for place, send in zip(places, sends, strict=True)]
 
-    found: list[AlertThread] = []
+    threads: list[AlertThread] = []
     if config.analysts:
         boxes = make_boxes("analysts", config.analysts)
         watch = ReleaseWatch(streams, reading, folder / "analysts" / "told.json", config.watch)
-        found.append(AlertThread("analysts", PublicAlert, watch.find, boxes))
+        threads.append(AlertThread("analysts", PublicAlert, watch.find, boxes))
     if config.curators:
         boxes, conditions = make_boxes("curators", config.curators), Conditions(config.lag, config.dry)
-        found.append(AlertThread("curators", PrivateAlert, lambda: conditions.look(look()), boxes))
-    return found
+        threads.append(AlertThread("curators", PrivateAlert, lambda: conditions.look(look()), boxes))
+    return threads

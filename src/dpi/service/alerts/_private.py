@@ -39,9 +39,9 @@ class Conditions:
 
     def look(self, now: Operations) -> list[PrivateAlert]:
         """Return the alerts whose condition has begun since the last look."""
-        found = {(alert.kind, alert.stream, alert.facts.get("sender")): alert for alert in self._find(now)}
-        begun = [alert for key, alert in found.items() if key not in self._hold]
-        self._hold = set(found)
+        alerts = {(alert.kind, alert.stream, alert.facts.get("sender")): alert for alert in self._find(now)}
+        begun = [alert for key, alert in alerts.items() if key not in self._hold]
+        self._hold = set(alerts)
         return begun
 
     def _find(self, now: Operations) -> Iterator[PrivateAlert]:

@@ -20,12 +20,12 @@ class PublicAlert(Message):
     """Something that releases show."""
 
     @classmethod
-    def of(cls, stream: str, found: Alert) -> PublicAlert:
+    def of(cls, stream: str, alert: Alert) -> PublicAlert:
         """Say what was found in a release of a stream."""
-        facts = asdict(found)
-        slot, value = facts.pop("slot"), found.value
+        facts = asdict(alert)
+        slot, value = facts.pop("slot"), alert.value
         sentence = (
-            f"{stream}, slot {found.start or slot}: the share of {value} is {found.share:.4g}, {found.severity} beside "
-            f"{found.before:.4g} before."
+            f"{stream}, slot {alert.start or slot}: the share of {value} is {alert.share:.4g}, {alert.severity} beside "
+            f"{alert.before:.4g} before."
         )
         return cls(make_id("anomaly", stream, slot, value), "anomaly", stream, slot, sentence, facts)

@@ -61,36 +61,17 @@ export function valueAxis({ pen, soft, faint }, box, marks, end, words) {
   }
 }
 
-/** Hatching in a colour, for what was not measured. */
-export function hatching(pen, colour) {
-  const tile = document.createElement("canvas"), sharp = Math.min(3, window.devicePixelRatio || 1);
-  tile.width = tile.height = Math.round(7 * sharp);
-  const inner = tile.getContext("2d"), side = tile.width;
-  inner.strokeStyle = colour;
-  inner.lineWidth = 1.2 * sharp;
-  for (const shift of [-side, 0, side]) {
-    inner.moveTo(shift - 1, side + 1);
-    inner.lineTo(shift + side + 1, -1);
-  }
-  inner.stroke();
-  const pattern = pen.createPattern(tile, "repeat");
-  pattern.setTransform(new DOMMatrix([1 / sharp, 0, 0, 1 / sharp, 0, 0]));
-  return pattern;
+/** Mark the columns of a box that were measured by ticks below it, unless all of them were. */
+export function marked({ pen, accent }, box, measured) {
+  const seen = runs(measured);
+  if (seen.every((run) => run.measured)) return;
+  pen.fillStyle = accent;
+  for (const { first, end } of seen.filter((run) => run.measured)) pen.fillRect(box.left + (first / measured.length) * box.width, box.top + box.height + 1, Math.max(1, ((end - first) / measured.length) * box.width), 4);
 }
 
-/** Hatch the columns of a box that were not measured. */
-export function gaps({ pen, ink }, box, measured) {
-  const holes = runs(measured).filter((run) => !run.measured);
-  if (!holes.length) return;
-  pen.fillStyle = hatching(pen, ink);
-  pen.globalAlpha = 0.4;
-  for (const { first, end } of holes) pen.fillRect(box.left + (first / measured.length) * box.width, box.top, ((end - first) / measured.length) * box.width, box.height);
-  pen.globalAlpha = 1;
-}
-
-/** A band between two lines of numbers, then the line itself; hatched and broken where not measured, left out where null.
+/** A band between two lines of numbers, then the line itself; grey where not measured, with dots where measured, left out where null.
  *  Where only the upper end is null, the band goes up to the end of the scale. */
-export function band({ pen }, box, end, { value, lower, upper }, colour, { fill = 0.16, width = 1.75, measured = [] } = {}) {
+export function band({ pen, soft }, box, end, { value, lower, upper }, colour, { fill = 0.16, width = 1.75, measured = [] } = {}) {
   const n = value.length;
   const x = (i) => box.left + ((i + 0.5) / n) * box.width;
   const y = (v) => box.top + box.height - (Math.min(Math.max(v ?? 0, 0), end) / end) * box.height;
@@ -111,34 +92,34 @@ export function band({ pen }, box, end, { value, lower, upper }, colour, { fill 
   const above = upper?.map((v, i) => (value[i] === null ? null : (v ?? end)));
   const trace = (points) => points.forEach(([at, v]) => pen.lineTo(at, y(v)));
   const stretches = runs(value.map((v, i) => (v === null ? null : (measured[i] ?? true)))).filter((run) => run.measured !== null);
-  const hatched = stretches.every((run) => run.measured) ? null : hatching(pen, colour);
+  const whole = stretches.every((run) => run.measured);
   for (const run of lower ? stretches : []) {
     pen.beginPath();
     trace(along(above, run));
     trace(along(lower, run).reverse());
     pen.closePath();
-    pen.globalAlpha = run.measured ? fill : Math.min(1, 2 * fill);
-    pen.fillStyle = run.measured ? colour : hatched;
+    pen.globalAlpha = fill;
+    pen.fillStyle = run.measured ? colour : soft;
     pen.fill();
     if (n === 1) pen.fillRect(x(0) - 3, y(upper[0]), 6, y(lower[0]) - y(above[0]));
     pen.globalAlpha = 1;
   }
-  pen.strokeStyle = pen.fillStyle = colour;
   for (const run of width ? stretches : []) {
     pen.lineWidth = run.measured ? width : 0.75 * width;
-    pen.setLineDash(run.measured ? [] : [3, 4]);
+    pen.strokeStyle = run.measured ? colour : soft;
     pen.beginPath();
     trace(along(value, run));
     pen.stroke();
   }
-  pen.setLineDash([]);
-  if (n <= 2) for (let i = 0; i < n; i++) if (value[i] !== null) pen.fillRect(x(i) - 2, y(value[i]) - 2, 4, 4);
+  pen.fillStyle = colour;
+  const dotted = (i) => value[i] !== null && (n <= 2 || (width && !whole && measured[i]));
+  for (let i = 0; i < n; i++) if (dotted(i)) pen.fillRect(x(i) - 2, y(value[i]) - 2, 4, 4);
   pen.restore();
 }
 
 const scratch = document.createElement("canvas");
 
-/** Cells by row and column, each between 0 and 1, as colours in a box. */
+/** Cells by row and column, each between 0 and 1, as colours in a box; one that is no number is left clear. */
 export function cells({ pen }, box, rows, columns, at) {
   if (!rows || !columns) return;
   scratch.width = columns;
@@ -147,7 +128,9 @@ export function cells({ pen }, box, rows, columns, at) {
   const image = inner.createImageData(columns, rows), colours = ramp(dark() ? "dark" : "light");
   for (let row = 0, place = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++, place += 4) {
-      const [r, g, b] = colours[Math.round(255 * at(row, column))];
+      const part = at(row, column);
+      if (Number.isNaN(part)) continue;
+      const [r, g, b] = colours[Math.round(255 * part)];
       image.data[place] = r;
       image.data[place + 1] = g;
       image.data[place + 2] = b;

@@ -2,7 +2,7 @@
 
 import { $, dark, el, say } from "./dom.js";
 import { csv, download } from "./files.js";
-import { percent, ramp } from "./numbers.js";
+import { percent, ramp, told } from "./numbers.js";
 
 function coloured(cell, part) {
   const [r, g, b] = ramp(dark() ? "dark" : "light")[Math.round(255 * Math.min(1, Math.max(0, part)))];
@@ -17,7 +17,10 @@ export function drawGrid({ grid }) {
   if (grid === null) return;
   const { rows, columns, cells } = grid, end = Math.max(...cells.value.flat(), 1e-9);
   const sideEnd = Math.max(...rows.value, ...columns.value, 1e-9);
-  const title = (text, lower, upper) => `${text}, interval ${percent(lower)} … ${percent(upper)}`;
+  const title = (text, of, ...at) => {
+    const [value, lower, upper, note] = ["value", "lower", "upper", "note"].map((key) => at.reduce((list, i) => list?.[i], of[key]));
+    return `${text}, ${told(`interval ${percent(lower)} … ${percent(upper)}`, value, note)}`;
+  };
   $("grid").replaceChildren(
     el("table", { class: "grid" },
       el("caption", {}, `Shares of all users: ${rows.name} down, ${columns.name} across.`),
@@ -25,9 +28,9 @@ export function drawGrid({ grid }) {
       el("tbody", {},
         rows.labels.map((label, i) => el("tr", {},
           el("th", { scope: "row" }, label),
-          columns.labels.map((_, j) => coloured(el("td", { title: title(percent(cells.value[i][j]), cells.lower[i][j], cells.upper[i][j]) }, percent(cells.value[i][j])), cells.value[i][j] / end)),
-          coloured(el("td", { class: "side", title: title(label, rows.lower[i], rows.upper[i]) }, percent(rows.value[i])), rows.value[i] / sideEnd))),
-        el("tr", {}, el("th", { scope: "row" }, "all"), columns.value.map((v, j) => coloured(el("td", { class: "side", title: title(columns.labels[j], columns.lower[j], columns.upper[j]) }, percent(v)), v / sideEnd)), el("td", {}, "")))),
+          columns.labels.map((_, j) => coloured(el("td", { title: title(percent(cells.value[i][j]), cells, i, j) }, percent(cells.value[i][j])), cells.value[i][j] / end)),
+          coloured(el("td", { class: "side", title: title(label, rows, i) }, percent(rows.value[i])), rows.value[i] / sideEnd))),
+        el("tr", {}, el("th", { scope: "row" }, "all"), columns.value.map((v, j) => coloured(el("td", { class: "side", title: title(columns.labels[j], columns, j) }, percent(v)), v / sideEnd)), el("td", {}, "")))),
   );
   const summed = grid.summed.length ? ` Cells sum over ${grid.summed.join(" and ")}.` : "";
   say($("grid-note"), `${percent(grid.left_out)} of the users have a pair that is not drawn.${summed}`);

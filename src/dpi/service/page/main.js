@@ -47,8 +47,8 @@ app.draw = () => {
 function drawTiles() {
   const { users, scope } = app.picture;
   const ends = users.upper === null ? `at least ${count(Math.max(0, users.lower))}` : `${count(Math.max(0, users.lower))} … ${count(users.upper)}`;
-  say($("tile-users"), users.value === null ? "–" : count(Math.max(0, users.value)));
-  say($("tile-users-more"), users.value === null ? "not measured" : `${ends} (95 % interval)${scope ? `. ${scope}` : ""}`);
+  say($("tile-users"), users.value === null ? "–" : ends);
+  say($("tile-users-more"), users.value === null ? (users.note ?? "not measured") : `95 % interval; the estimate is ${count(Math.max(0, users.value))}${scope ? `. ${scope}` : ""}`);
   tick();
 }
 

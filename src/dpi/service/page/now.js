@@ -3,7 +3,7 @@
 import { fitted, pictureOf, prepare, valueAxis } from "./canvas.js";
 import { $, colours, el, say } from "./dom.js";
 import { csv, download } from "./files.js";
-import { count, percent, ticks, when } from "./numbers.js";
+import { count, percent, ticks, told, when } from "./numbers.js";
 
 /** The rows in view, in their order. */
 function rowsOf({ picture, state }) {
@@ -20,7 +20,7 @@ export function drawNow(app) {
   say($("now-title"), state.slot === null ? "Now" : begun);
   const rows = rowsOf(app), size = picture.domain.size;
   const few = rows.length < size ? ` ${rows.length} of ${count(size)} values are in view.` : "";
-  say($("now-lead"), `${begun}. The bar is the estimate, the line its 95 % interval.${few}`);
+  say($("now-lead"), `${begun}. The bar is the estimate, the line its 95 % interval.${few}${ruled(picture)}`);
   const end = Math.max(...rows.map((row) => row.upper), 1e-6);
   const palette = colours();
   const body = $("bars").querySelector("tbody") ?? begin();
@@ -37,6 +37,13 @@ export function drawNow(app) {
   }
   $("density").hidden = picture.sets === null;
   if (picture.sets !== null) drawDensity(app);
+}
+
+/** What is shown by the publisher's rules, and the values that are too small to stand alone. */
+function ruled({ shown, small }) {
+  if (!shown) return "";
+  const sum = small ? ` ${small.label}: ${told(`${percent(small.value)} (${percent(small.lower)} … ${percent(small.upper)})`, small.value, small.note)} together.` : "";
+  return ` The publisher shows ${shown}.${sum}`;
 }
 
 function begin() {
@@ -65,18 +72,19 @@ function fill(made, row, end, place, palette) {
   pin.setAttribute("aria-label", `Compare ${row.label}`);
   pin.style.setProperty("--pin", place >= 0 ? palette[place] : "transparent");
   i.style.width = `${(100 * row.value) / end}%`;
+  b.hidden = row.value === null;
   b.style.left = `${(100 * row.lower) / end}%`;
   b.style.width = `${(100 * (row.upper - row.lower)) / end}%`;
   made.classList.toggle("muted", row.other);
   say(made.querySelector(".figure"), percent(row.value));
-  say(made.querySelector(".ends"), `${percent(row.lower)} … ${percent(row.upper)}`);
+  say(made.querySelector(".ends"), told(`${percent(row.lower)} … ${percent(row.upper)}`, row.value, row.note));
 }
 
 /** A density: each set's share over its width. Sets without an end are drawn as bars of their share at the sides. */
 function drawDensity({ picture }) {
   const canvas = $("density").querySelector("canvas");
   const to = prepare(canvas, 210);
-  const inner = picture.sets.filter((set) => set.low !== null && set.high !== null);
+  const inner = picture.sets.filter((set) => set.low !== null && set.high !== null && set.value !== null);
   if (!inner.length) return;
   const per = (set, key) => set[key] / (set.high - set.low);
   const end = Math.max(...inner.map((set) => per(set, "upper")), 1e-12);
@@ -95,8 +103,8 @@ function drawDensity({ picture }) {
   pen.strokeStyle = to.accent;
   pen.lineWidth = 2;
   pen.beginPath();
-  for (const set of inner) {
-    pen.lineTo(x(set.low), y(per(set, "value")));
+  for (const [i, set] of inner.entries()) {
+    pen[i && inner[i - 1].high === set.low ? "lineTo" : "moveTo"](x(set.low), y(per(set, "value")));
     pen.lineTo(x(set.high), y(per(set, "value")));
   }
   pen.stroke();
@@ -105,13 +113,13 @@ function drawDensity({ picture }) {
   for (const mark of ticks(high - low, 6)) pen.fillText(String(Number((low + mark).toPrecision(6))), Math.min(x(low + mark), to.width - 14), box.top + box.height + 14);
   const outer = picture.sets.filter((set) => set.low === null || set.high === null);
   pen.textAlign = "right";
-  pen.fillText(outer.map((set) => `${set.label}: ${percent(set.value)}`).join("    "), box.left + box.width, box.top + box.height + 30);
+  pen.fillText(outer.map((set) => `${set.label}: ${told(percent(set.value), set.value, set.note)}`).join("    "), box.left + box.width, box.top + box.height + 30);
 }
 
 export function tableOfNow(app) {
   download(
     `${app.state.stream}-${app.picture.slot}.csv`,
-    csv(["slot", "start", "code", "value", "share", "lower", "upper"], rowsOf(app).map((row) => [app.picture.slot, app.picture.start, row.code, row.label, row.value, row.lower, row.upper])),
+    csv(["slot", "start", "code", "value", "share", "lower", "upper", "note"], rowsOf(app).map((row) => [app.picture.slot, app.picture.start, row.code, row.label, row.value, row.lower, row.upper, row.note])),
   );
 }
 
@@ -134,7 +142,7 @@ export async function pictureOfNow(app) {
     pen.fillStyle = to.ink;
     pen.fillRect(left + (row.lower / end) * width, y - 1, Math.max(2, ((row.upper - row.lower) / end) * width), 2);
     pen.textAlign = "left";
-    pen.fillText(percent(row.value), left + width + 14, y);
+    pen.fillText(told(percent(row.value), row.value, row.note), left + width + 14, y);
   });
   const made = await pictureOf(canvas, `${app.state.stream}, ${when(app.picture.start, app.picture.slot)}: shares with 95 % intervals`);
   host.remove();

@@ -10,6 +10,12 @@ export function percent(share) {
   return `${p.toFixed(places)} %`;
 }
 
+/** A number as it is shown under the publisher's rules: itself, or why it is not, or that it is a week's. */
+export function told(text, value, note) {
+  if (!note) return text;
+  return value === null ? note : `${text} ${note}`;
+}
+
 /** A difference of shares, in percentage points, with its sign. */
 export function points(change) {
   const sign = change > 0 ? "+" : change < 0 ? "−" : "±";
@@ -76,8 +82,9 @@ export function ticks(end, about = 4) {
 
 export const FLOOR = 1e-4; // shares below this are drawn alike on a logarithmic scale
 
-/** Where a share stands between 0 and 1 on a scale: "share", "log" or "rest" (of what is not `other`). */
+/** Where a share stands between 0 and 1 on a scale: "share", "log" or "rest" (of what is not `other`); NaN if it is not shown. */
 export function scaled(value, other, scale, end) {
+  if (value === null) return NaN;
   if (scale === "log") {
     return clamp((Math.log10(Math.max(value, FLOOR)) - Math.log10(FLOOR)) / (Math.log10(end) - Math.log10(FLOOR)), 0, 1);
   }

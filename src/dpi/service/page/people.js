@@ -2,10 +2,13 @@
 
 import { band, prepare, timeAxis, valueAxis } from "./canvas.js";
 import { $, colours, el, table } from "./dom.js";
-import { count, percent, ticks, when } from "./numbers.js";
+import { count, percent, ticks, told, when } from "./numbers.js";
 
 const UNKNOWN = "The measurements so far do not tell retention and stickiness better than the assumption made before them.";
-const WHOLE = ["newcomers", "reach"]; // of first payments, which are due in every slot
+const FIRST = ["newcomers", "reach"]; // of first payments, which are due in every slot
+
+/** Whether a number is measured in every slot, whatever else is carried forward; all are where users are counted. */
+export const isWhole = (name, picture) => FIRST.includes(name) || picture.people.some((row) => row.name.startsWith("active_"));
 
 /** The numbers of a series that are about people, by name. */
 export const peopleOf = (series) => ({ users: series.users, ...series.people });
@@ -15,15 +18,20 @@ export function drawPeople({ series, picture }) {
   $("people").hidden = !there;
   if (!there) return;
   const palette = colours();
-  Object.entries(peopleOf(series)).forEach(([name, row], i) => drawOne(`people-${name}`, row, palette[i], series, WHOLE.includes(name) ? [] : series.measured));
+  Object.entries(peopleOf(series)).forEach(([name, row], i) => drawOne(`people-${name}`, row, palette[i], series, isWhole(name, picture) ? [] : series.measured));
   drawEngagement(picture);
+}
+
+/** The end of a scale: all estimates, and bands up to three times the median, so that a slot that is hardly known does not flatten the others. */
+export function scaleEnd({ value, upper }) {
+  const sorted = (list) => list.filter((v) => v !== null).sort((a, b) => a - b), known = sorted(value), ends = sorted(upper);
+  const widest = ends[Math.floor(0.98 * (ends.length - 1))] ?? 0;
+  return 1.04 * Math.max(known.at(-1) ?? 0, Math.min(widest, 3 * (known[known.length >> 1] ?? 0) || widest), 1);
 }
 
 function drawOne(canvas, row, colour, series, measured) {
   const to = prepare($(canvas), 150), box = { left: 58, top: 8, width: to.width - 66, height: 112 };
-  // one slot that is hardly known does not flatten all others: its band leaves the picture
-  const ends = row.upper.filter((v) => v !== null).sort((a, b) => a - b);
-  const end = 1.04 * Math.max(...row.value.map((v) => v ?? 0), ends[Math.floor(0.95 * (ends.length - 1))] ?? 0, 1);
+  const end = scaleEnd(row);
   valueAxis(to, box, ticks(end, 3), end, count);
   band(to, box, end, row, colour, { measured, fill: 0.22 });
   timeAxis(to, box, series.starts, series.slots);
@@ -34,7 +42,7 @@ function drawEngagement(picture) {
   const said = JSON.stringify(rows), place = $("people-more");
   if (place.dataset.said === said) return;
   place.dataset.said = said;
-  const number = (row) => (row.name === "further_activity" ? (v) => v.toFixed(1) : percent);
-  const lines = rows.map((row) => [row.label, number(row)(row.value), `${number(row)(row.lower)} … ${number(row)(row.upper)}`]);
+  const number = (row) => (row.name === "further_activity" ? (v) => v.toFixed(1) : row.name.startsWith("active_") ? count : percent);
+  const lines = rows.map((row) => [row.label, number(row)(row.value), told(`${number(row)(row.lower)} … ${number(row)(row.upper)}`, row.value, row.note)]);
   place.replaceChildren(rows.length ? table(`${when(picture.start, picture.slot)}. What is expected is a forecast.`, ["", "Estimate", "95 % interval"], lines) : el("p", { class: "soft" }, UNKNOWN));
 }

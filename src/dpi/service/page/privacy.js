@@ -7,10 +7,11 @@ import { budget as amount, clock, count, percent, posterior, slotsLeft } from ".
 export function drawBudget({ budget }) {
   if (budget === null) return;
   const part = Math.min(1, budget.spent_at_most / budget.holds), left = slotsLeft(budget);
-  say($("tile-budget"), `≤ ${amount(budget.spent_at_most)} of ${amount(budget.holds)}`);
+  say($("tile-budget"), `at most ${amount(budget.spent_at_most)}`);
   const lasts = left === null ? "never runs out: later payments become smaller" : left === 0 ? "a user of all slots has none left; newcomers have all of it" : left === 1 ? "a user of all slots can pay one more slot" : `a user of all slots can pay ${count(left)} more slots`;
   const together = budget.streams === 1 ? "" : `, ≤ ${amount(budget.spent_by_store)} by all ${budget.streams} streams`;
-  say($("tile-budget-more"), `ε by this stream${together}, ${budget.per}; ${lasts}`);
+  say($("tile-budget-more"), `of the ε = ${amount(budget.holds)} that this stream can take${together}, ${budget.per}; ${lasts}`);
+  $("meter").parentElement.hidden = left === null; // a full bar would look as if there were an end
   $("meter").style.width = `${100 * part}%`;
   const words = budget.sentences.filter((each) => !each.startsWith("The next slots cost")); // the table has them
   if (left === 0) words.push("A user who was active in every slot has no budget left, and is counted in part or not at all. Newcomers have all of it.");

@@ -48,6 +48,7 @@ export class Series {
       for (const [name, row] of Object.entries(this.people)) for (const key of KEYS) row[key].push(said.people?.[name]?.[key][i] ?? null);
       for (const row of this.rows) row.value.push(codes.get(row.code).value[i]);
       for (const row of this.chosen) for (const key of KEYS) row[key].push(codes.get(row.code)[key][i]);
+      for (const row of [...this.rows, ...this.chosen]) row.note?.push(codes.get(row.code).note[i]);
     });
     if (this.window) while (this.length && this.slots[0] <= this.last - this.window) this.#drop(0);
     return this.length <= this.columns;
@@ -56,6 +57,7 @@ export class Series {
   #drop(at) {
     const lists = [this.slots, this.starts, this.other, this.measured, ...KEYS.map((key) => this.users[key]), ...this.rows.map((row) => row.value)];
     for (const row of [...this.chosen, ...Object.values(this.people)]) lists.push(...KEYS.map((key) => row[key]));
+    for (const row of [...this.rows, ...this.chosen]) if (row.note) lists.push(row.note);
     for (const list of lists) list.splice(at, 1);
   }
 }

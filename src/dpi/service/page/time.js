@@ -1,8 +1,9 @@
 // Many slots: the heat map, chosen values as lines with bands, quantiles as a fan, and users with a brush.
 
-import { band, cells, fitted, gaps, prepare, timeAxis, valueAxis } from "./canvas.js";
+import { band, cells, fitted, marked, prepare, timeAxis, valueAxis } from "./canvas.js";
 import { $, colours, el, say, styled, table } from "./dom.js";
-import { clock, count, largest, percent, scaled, shown, ticks, when } from "./numbers.js";
+import { isWhole, scaleEnd } from "./people.js";
+import { clock, count, largest, percent, scaled, shown, ticks, told, when } from "./numbers.js";
 
 /** The rows of the heat map: `other` only if it is asked for. */
 function heatRows({ series, state }) {
@@ -23,7 +24,7 @@ export function drawHeat(app) {
   heatBox = { ...box, rows, high };
   const end = largest(rows, series.other, state.scale);
   cells(to, box, rows.length, n, (row, column) => scaled(rows[row].value[column], series.other[column], state.scale, end));
-  gaps(to, box, series.measured);
+  marked(to, box, series.measured);
   pen.textAlign = "right";
   const every = high < 14 ? Math.ceil(14 / high) : 1;
   rows.forEach((row, i) => {
@@ -48,7 +49,7 @@ export function drawHeat(app) {
   drawSlot(app);
 }
 
-const unmeasured = ({ measured }) => (measured.every(Boolean) ? "" : "Hatched slots were mostly not measured: more than half of the estimate comes from earlier slots. ");
+const unmeasured = ({ measured }) => (measured.every(Boolean) ? "" : "Ticks below the map mark measured slots; in the others more than half of the estimate comes from earlier slots. ");
 
 function hidden(series) {
   const share = series.other.at(-1) ?? 0;
@@ -98,10 +99,11 @@ export function heatAt(app, x, y) {
   const column = Math.floor(((x - box.left) / box.width) * series.length), row = Math.floor((y - box.top) / box.high);
   if (column < 0 || column >= series.length || row < 0 || row >= box.rows.length) return null;
   const found = box.rows[row];
-  const more = app.state.scale === "rest" ? ` (${percent(shown(found.value[column], series.other[column], "rest"))} of the rest)` : "";
+  const value = found.value[column], note = found.note?.[column];
+  const more = app.state.scale === "rest" && value !== null ? ` (${percent(shown(value, series.other[column], "rest"))} of the rest)` : "";
   return {
     slot: series.slots[column], code: found.code, left: box.left + ((column + 0.5) / series.length) * box.width, top: box.top, height: box.height,
-    text: `${found.label}: ${percent(found.value[column])}${more} · ${when(series.starts[column], series.slots[column])}${series.measured[column] ? "" : " · not measured, carried on"}`,
+    text: `${found.label}: ${told(percent(value), value, note)}${more} · ${when(series.starts[column], series.slots[column])}${series.measured[column] ? "" : " · not measured, carried on"}`,
   };
 }
 
@@ -109,7 +111,7 @@ export function drawTable({ series }) {
   const from = Math.max(0, series.length - 8);
   $("heat-table").replaceChildren(
     table("The last columns; a file has all of them.", ["Value", ...series.starts.slice(from).map((start, i) => clock(start) || `${series.slots[from + i]}`)],
-      series.rows.map((row) => [row.label, ...row.value.slice(from).map(percent)])),
+      series.rows.map((row) => [row.label, ...row.value.slice(from).map((value, i) => told(percent(value), value, row.note?.[from + i]))])),
   );
 }
 
@@ -168,9 +170,9 @@ export function drawOverview(app) {
   const to = prepare($("overview"), 130), { pen } = to;
   const box = { left: 54, top: 8, width: to.width - 66, height: 92 };
   overBox = box;
-  const end = 1.05 * Math.max(...overview.users.upper.map((v, i) => v ?? overview.users.value[i] ?? 0), 1);
+  const end = scaleEnd(overview.users);
   valueAxis(to, box, ticks(end, 2), end, count);
-  band(to, box, end, overview.users, to.accent, { measured: overview.measured });
+  band(to, box, end, overview.users, to.accent, { measured: isWhole("users", app.picture) ? [] : overview.measured });
   timeAxis(to, box, overview.starts, overview.slots);
   if (series.length && overview.length) {
     const x = (slot) => box.left + (Math.max(0, overview.slots.findLastIndex((each) => each <= slot)) / overview.length) * box.width;

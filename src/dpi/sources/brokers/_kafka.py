@@ -105,28 +105,28 @@ class KafkaTopic(Log):
 
     def _kept(self, spans: Mapping[str, Span]) -> dict[str, Span]:
         """Return what of some spans is still there."""
-        found = {}
+        remaining = {}
         for part, (at, end) in spans.items():
             first, _ = self._reader.get_watermark_offsets(self._partition(part), timeout=LOOK)
             self.lost = self.lost or first > at
-            found[part] = Span(max(first, at), end)
-        return found
+            remaining[part] = Span(max(first, at), end)
+        return remaining
 
     def _sorted(self, batch: list[Any], spans: dict[str, Span]) -> Iterator[Piece]:
         """Return the messages of a batch by partition; a span that is read to its end is taken out."""
         bounds = {int(part): span for part, span in spans.items()}
-        found: dict[int, list[Any]] = {number: [] for number in bounds}
+        by_partition: dict[int, list[Any]] = {number: [] for number in bounds}
         following: dict[int, int] = {}
         for each in batch:
             number, error = each.partition(), each.error()
             if error is None:
-                if number in found:
-                    found[number].append(each)
+                if number in by_partition:
+                    by_partition[number].append(each)
             elif error.code() != self._library.KafkaError._PARTITION_EOF:
                 raise self._library.KafkaException(error)
             elif number in bounds and each.offset() >= bounds[number].end:
                 following[number] = bounds[number].end
-        for number, messages in found.items():
+        for number, messages in by_partition.items():
             part, (at, end) = str(number), bounds[number]
             if messages and not at <= messages[0].offset() <= messages[-1].offset() < end:
                 following[number] = min(max(at, messages[-1].offset() + 1), end)

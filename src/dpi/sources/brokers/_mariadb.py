@@ -77,10 +77,10 @@ class MariaTable(Table):
 
     def _made(self, connection: Any) -> Made:
         schema = ".".join(self.path[:-1]) or self.address.name
-        found = self._rows(connection, _TABLE, schema, self.path[-1], self.source.id)
-        if not found:
+        rows = self._rows(connection, _TABLE, schema, self.path[-1], self.source.id)
+        if not rows:
             raise self._lacking()
-        ((engine, following, extra, step, read_only, replica),) = found
+        ((engine, following, extra, step, read_only, replica),) = rows
         if read_only or replica:
             raise StateError(f"{self.address.shown!r} is a replica: transactions in flight are seen by the primary.")
         if str(engine).lower() != "innodb":

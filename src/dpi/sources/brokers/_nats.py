@@ -101,19 +101,19 @@ class JetStream(Log):
             self._consumer = (self._make_consumer(connection, at), at)
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.address.name}.{self._consumer[0]}"
         connection.ask(subject, {"batch": count, "max_bytes": _AT_ONCE, "no_wait": True})
-        found: list[_Message] = []
-        while len(found) < count:
+        messages: list[_Message] = []
+        while len(messages) < count:
             for message in connection.messages(PULL):
                 if not message.status:
-                    found.append(message)
-                elif found or message.status == _NOT_FOUND:
-                    return found
+                    messages.append(message)
+                elif messages or message.status == _NOT_FOUND:
+                    return messages
                 elif message.status == _TOO_LARGE:  # one message is larger than a pull should be
                     connection.ask(subject, {"batch": 1, "no_wait": True})
                     count = 1
                 else:
                     raise NatsError("a pull was refused.")
-        return found
+        return messages
 
     def _make_consumer(self, connection: _Connection, at: int) -> str:
         name, stream = f"dpi-{secrets.token_hex(8)}", self.address.name
@@ -188,16 +188,16 @@ class _Connection:
 
     def messages(self, timeout: float) -> list[_Message]:
         """Return all messages that have come, at least one; raise an error if none comes in time."""
-        found: list[_Message] = []
+        messages: list[_Message] = []
         deadline = time.monotonic() + timeout
-        while not found:
+        while not messages:
             self._receive(deadline - time.monotonic())
-            found = self._cut()
-        return found
+            messages = self._cut()
+        return messages
 
     def _cut(self) -> list[_Message]:
         """Return the whole messages in what has come; the rest is kept."""
-        data, at, found = self._rest, 0, []
+        data, at, messages = self._rest, 0, []
         while (end := data.find(b"\r\n", at)) >= 0:
             words = data[at:end].split()
             kind = words[0].upper() if words else b""
@@ -209,7 +209,7 @@ class _Connection:
                 head = int(words[-2]) if kind == b"HMSG" else 0
                 reply = words[3] if len(words) == 5 + (head > 0) else b""
                 status = _status(data[start : start + head]) if head and not reply else 0
-                found.append(_Message(reply, status, data[start + head : stop]))
+                messages.append(_Message(reply, status, data[start + head : stop]))
                 at = stop + 2
                 continue
             if kind == b"PING":
@@ -218,7 +218,7 @@ class _Connection:
                 _check(data[at:end])
             at = end + 2
         self._rest = data[at:]
-        return found
+        return messages
 
     def _line(self) -> bytes:
         while b"\r\n" not in self._rest:

@@ -9,8 +9,8 @@ in steps of `STEP` rows, and are stored before anything is read. A row belongs t
 id is at most `c` and not in `H`. Ids leave `H` when a later snapshot shows them, or when no transaction is left that
 could still fill them (`dpi.sources.brokers._holes`).
 
-**Guarantee.** A row belongs to the first closing look whose snapshot shows it (`dpi.stream.marks`). Adding or removing
-one user's own transactions therefore moves no row of another user.
+**Guarantee.** A row belongs to the first closing look whose snapshot shows it (`dpi.stream.input_positions`). Adding or
+removing one user's own transactions therefore moves no row of another user.
 
 *Why.* By induction the marks up to a look contain the rows that its snapshot shows, and no others. A row that the
 snapshot shows has an id up to `c` that is not in `H`. A row that it does not show is in `H`, or above `c`, or was

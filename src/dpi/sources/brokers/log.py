@@ -183,8 +183,8 @@ class Log(PositionedInput):
 
     def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
         """Return the messages before each mark that are not stored yet, of the parts that are still there."""
-        found = [(reach, self._spans(reach)) for reach in upto]
-        wanted = {reach: spans for reach, spans in found if spans}
+        unread = [(reach, self._spans(reach)) for reach in upto]
+        wanted = {reach: spans for reach, spans in unread if spans}
         now = self._present() if wanted else set()  # is it still what the mark was made of?
         self.lost = self.lost or any(reach[:2] not in now for reach in wanted)
         spans = {part: span for reach, each in wanted.items() if reach[:2] in now for part, span in each.items()}

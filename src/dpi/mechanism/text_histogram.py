@@ -22,7 +22,7 @@ from dpi.histogram.compression import Histogram, TextHistogram
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
 from dpi.noise import RandomSource, sparse_laplace
 from dpi.noise.exponential import decimal_context, to_decimal
-from dpi.noise.sparse import LARGEST_THRESHOLD
+from dpi.noise.sparse_laplace import LARGEST_THRESHOLD
 
 _WORD = 8
 """Bytes of a whole number in a measurement."""
@@ -86,24 +86,24 @@ class SparseHistogram(Mechanism[FoundTexts]):
             raise OptionError(f"`most` must be a whole number from 1 to {MOST}. Got {self.most!r}.")
 
     def thresholds(self, universe: Texts, epsilon: Epsilon) -> dict[int, int]:
-        """For every length in bytes: the grains that a text must have after noise to be shown, a public number.
+        """Return, for every length in bytes, the grains that a text must have after noise to be shown, a public number.
 
         >>> grains = SparseHistogram().thresholds(Texts(3), Epsilon.at_most(1))
         >>> {length: round(least / GRAINS) for length, least in grains.items()}
         {1: 13, 2: 17, 3: 22}
         """
         lengths, context, scale = universe.lengths, decimal_context(60), epsilon.scale
-        found = {}
+        thresholds = {}
         for length, texts in lengths.items():
             odds = (texts.stop - texts.start) * len(lengths) / rational(self.failure, "failure")
             # Up by far more than the last digits can be wrong by: a threshold may be higher than it must be.
             logarithm = context.add(context.ln(to_decimal(odds, context)), Decimal("1e-30"))
             grains = context.multiply(to_decimal(scale, context), logarithm)
-            found[length] = max(1, int(grains.to_integral_value(rounding=ROUND_CEILING)))
-        return found
+            thresholds[length] = max(1, int(grains.to_integral_value(rounding=ROUND_CEILING)))
+        return thresholds
 
     def initial(self, domain: Domain, classes: int = 1) -> FoundTexts:
-        """Nothing found."""
+        """Begin with no text."""
         if not isinstance(domain, Texts):
             raise OptionError("values are discovered in a domain of all texts: give `domain=dpi.Texts(…)`.")
         return FoundTexts(domain, {}, {})
@@ -111,7 +111,7 @@ class SparseHistogram(Mechanism[FoundTexts]):
     def measure(
         self, state: FoundTexts, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
     ) -> Measurement:
-        """Texts that pass, with their noisy grains: see the class. Its size is the same whatever passes."""
+        """Measure the texts that pass, with their noisy grains: see the class. Its size is the same whatever passes."""
         if not isinstance(histogram, TextHistogram) or histogram.sensitivity != GRAINS:
             raise OptionError("values are discovered in texts of users: open the stream with dpi.Discovery.")
         if not all(text in state.universe for text in histogram.texts):
@@ -123,10 +123,10 @@ class SparseHistogram(Mechanism[FoundTexts]):
     def _passed(
         self, state: FoundTexts, histogram: TextHistogram, epsilon: Epsilon, source: RandomSource
     ) -> dict[str, int]:
-        """All texts that pass, with their noisy grains."""
+        """Return all texts that pass, with their noisy grains."""
         universe, texts = state.universe, histogram.texts
         sizes = np.array([len(text.encode()) for text in texts], dtype=np.int64)
-        found: dict[str, int] = {}
+        noisy_texts: dict[str, int] = {}
         for length, threshold in self.thresholds(universe, epsilon).items():
             if threshold > LARGEST_THRESHOLD:  # where sums are cut, so that none reaches it
                 continue
@@ -134,12 +134,12 @@ class SparseHistogram(Mechanism[FoundTexts]):
             listed, count = [texts[int(at)] for at in here], ranks.stop - ranks.start
             grains, taken = histogram.grains[here], _Taken(universe, ranks.start, set(listed))
             passed, drawn = sparse_laplace(grains, taken, count, epsilon.scale, threshold, source)
-            found |= {listed[at]: noisy for at, noisy in passed.items()}
-            found |= {universe.text(ranks.start + rank): noisy for rank, noisy in drawn.items()}
-        return found
+            noisy_texts |= {listed[at]: noisy for at, noisy in passed.items()}
+            noisy_texts |= {universe.text(ranks.start + rank): noisy for rank, noisy in drawn.items()}
+        return noisy_texts
 
     def packed(self, universe: Texts, passed: Mapping[str, int]) -> Integers:
-        """The values of a measurement: the largest, sorted by text.
+        """Return the values of a measurement: the largest, sorted by text.
 
         For each its grains and its bytes, and zeros for the room that is left.
         """
@@ -151,22 +151,22 @@ class SparseHistogram(Mechanism[FoundTexts]):
         return room.reshape(-1).astype(np.int64)
 
     def update(self, state: FoundTexts, measurement: Measurement) -> tuple[FoundTexts, Estimate]:
-        """What was shown, and a PDF over the one bin that the domain is."""
+        """Return what was shown, and a PDF over the one bin that the domain is."""
         last = unpacked(state.universe, measurement.values)
         after = FoundTexts(state.universe, last, {**state.all, **last})
         nothing = np.zeros(1)
         return after, Estimate(np.ones(1), nothing, nothing, float("nan"), float("nan"))
 
     def to_bytes(self, state: FoundTexts) -> bytes:
-        """As JSON."""
+        """Encode the state as JSON."""
         return json.dumps([state.last, state.all], ensure_ascii=False, sort_keys=True).encode()
 
     def from_bytes(self, domain: Domain, data: bytes) -> FoundTexts:
-        """The state of `to_bytes`."""
+        """Read the state of `to_bytes`."""
         empty = self.initial(domain)
         try:
             last, every = json.loads(data)
-            if not all(type(grains) is int for found in (last, every) for grains in found.values()):
+            if not all(type(grains) is int for texts in (last, every) for grains in texts.values()):
                 raise ValueError
         except (ValueError, TypeError, AttributeError):
             raise StateError("what was discovered so far is damaged.") from None
@@ -186,11 +186,11 @@ class _Taken:
 
 
 def unpacked(universe: Texts, values: Integers) -> dict[str, int]:
-    """The texts that a measurement shows, with their noisy grains."""
+    """Return the texts that a measurement shows, with their noisy grains."""
     rows = values.astype("<i8").reshape(-1, 1 + _words(universe))
     return {row[1:].tobytes().rstrip(b"\0").decode(): int(row[0]) for row in rows if row[0]}
 
 
 def _words(universe: Texts) -> int:
-    """Whole numbers that a text takes in a measurement."""
+    """Return the whole numbers that a text takes in a measurement."""
     return -(-universe.length // _WORD)

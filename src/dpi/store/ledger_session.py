@@ -1,16 +1,16 @@
 """The accounts of a store while streams pay from them: between streams, which write bills, and a store of bytes.
 
-A store object has one bank, and all its streams share it, and by it one set of accounts for each ledger. A stream with
-a quota has a set of its own, which a store keeps as it keeps a ledger, under `DeclaredOptions.accounts`. Here is what
-they must agree on while they live: what accounts hold, whether a write was interrupted so that only the store knows,
-and in which order live streams close their slots. Nothing of it is stored.
+A store object has one session, and all its streams share it, and by it one set of accounts for each ledger. A stream
+with a quota has a set of its own, which a store keeps as it keeps a ledger, under `DeclaredOptions.accounts`. Here is
+what they must agree on while they live: what accounts hold, whether a write was interrupted so that only the store
+knows, and in which order live streams close their slots. Nothing of it is stored.
 
-**Guarantee.** No stream pays from accounts that lack a debit which the store has: Σ_t ε_t·w_{u,t} ≤ ε, over all
-streams of a ledger, also after interruptions. *Why:* a debit is in the store before it is in memory; whatever happens
-in between leaves the bank in doubt; and a bank in doubt reads every ledger anew before any of its streams goes on. A
+**Guarantee.** No stream pays from accounts that lack a debit which the store has: Σ_t ε_t·w_{u,t} ≤ ε, over all streams
+of a ledger, also after interruptions. *Why:* a debit is in the store before it is in memory; whatever happens in
+between leaves the session in doubt; and a session in doubt reads every ledger anew before any of its streams goes on. A
 write that the store refuses because another process has written (`dpi.store._write_guard`) leaves it in doubt as well.
 
-What accounts hold is private; that a bank is in doubt follows from failures alone, never from what was drawn.
+What accounts hold is private; that a session is in doubt follows from failures alone, never from what was drawn.
 
 **The order of slots is public.** What a slot of one stream takes from an account, a slot of another that pays from it
 cannot take any more. If the order followed from which stream is ready first, it would be a matter of how much data each
@@ -53,11 +53,11 @@ class LiveStream(Protocol):
         """When its next slot closes, and its name."""
 
 
-class Bank:
-    """The live accounts of one store object, for as long as that lives; `Bank.of` gives it."""
+class LedgerSession:
+    """The live accounts of one store object, for as long as that lives; `LedgerSession.of` gives it."""
 
     def __init__(self, store: Store) -> None:
-        self._store = ref(store)  # whoever uses the bank holds the store
+        self._store = ref(store)  # whoever uses the session holds the store
         self._live: WeakValueDictionary[str, LiveStream] = WeakValueDictionary()
         self.settled = 0
         """How often all was read anew: a stream that has read before that is no longer where it thinks it is."""
@@ -66,10 +66,10 @@ class Bank:
         """Whether a write was interrupted, so that only the store knows what happened."""
 
     @classmethod
-    def of(cls, store: Store) -> Bank:
-        """The one bank of a store object."""
+    def of(cls, store: Store) -> LedgerSession:
+        """Return the one session of a store object."""
         with _OPENING:
-            return _BANKS.setdefault(store, cls(store))
+            return _SESSIONS.setdefault(store, cls(store))
 
     @property
     def store(self) -> Store:
@@ -77,7 +77,7 @@ class Bank:
         return _store(self._store)
 
     def accounts(self, ledger: str, budget: Ledger, epsilon: Epsilon) -> Accounts:
-        """The accounts of a ledger, one object for all streams that share it."""
+        """Return the accounts of a ledger, one object for all streams that share it."""
         accounts = budget.accounts(epsilon, self.store.key)
         if ledger not in self._accounts:
             self._read(ledger, accounts)
@@ -93,7 +93,7 @@ class Bank:
                 paid,
                 ledger or "",
                 b"" if charge is None else charge.records(),
-                None if charge is None or charge.own is None else charge.payments(),
+                None if charge is None or charge.payments_after is None else charge.payments(),
             )
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
@@ -186,13 +186,13 @@ def _resume(
     paying = begun is not None
     table, levies = store.ledger_table(ledger, options, paying=paying)
     streams = [name for name, each in declared(store.streams()).items() if each.accounts == ledger]
-    found = {name: store.payment_table(name, paying=paying) for name in streams}
-    own = {name: payments for name, payments in found.items() if payments is not None}
+    tables = {name: store.payment_table(name, paying=paying) for name in streams}
+    own = {name: payments for name, payments in tables.items() if payments is not None}
     accounts.resume_tables(table, own, slots, [], begun or (lambda _: AccountTable()))
     for levy in levies:
         accounts.levy(levy.units, levy.slot)
 
 
-_BANKS: WeakKeyDictionary[Store, Bank] = WeakKeyDictionary()
-"""The banks of all store objects that live."""
+_SESSIONS: WeakKeyDictionary[Store, LedgerSession] = WeakKeyDictionary()
+"""The sessions of all store objects that live."""
 _OPENING = Lock()

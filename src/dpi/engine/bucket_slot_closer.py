@@ -1,4 +1,4 @@
-"""Driving a slot whose accounts are in buckets: the order of `dpi.stream.driver`, with the work on users done by tasks.
+"""Closing slots whose accounts are in buckets: the order of `dpi.stream.slot_closer`, with work on users done by tasks.
 
     offer      the slot's public budget, once, and one state of the manifest
     close      every bucket by a task: seals checked, weighed, charged, a new run written
@@ -9,10 +9,10 @@
 
 What the driver does for a slot is a matter of buckets, bins and batches, never of users.
 
-**Guarantee.** That of `dpi.stream.driver`, for all users of all buckets. *Why:* tasks draw and list nothing, so that
-whatever becomes of them before the payment leaves files that nobody names and a slot that is open; their results add
-up to the embedded stream's (`dpi.engine.tasks`); and a payment is refused if the ledger's seal is another than that of
-the manifest which the tasks were given. A slot whose results are incomplete is refused before noise is drawn.
+**Guarantee.** That of `dpi.stream.slot_closer`, for all users of all buckets. *Why:* tasks draw and list nothing, so
+that whatever becomes of them before the payment leaves files that nobody names and a slot that is open; their results
+add up to the embedded stream's (`dpi.engine.tasks`); and a payment is refused if the ledger's seal is another than that
+of the manifest which the tasks were given. A slot whose results are incomplete is refused before noise is drawn.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from typing import cast
 
 import numpy as np
 
-from dpi.budget.account_table import Buckets
+from dpi.budget.account_records import Buckets
 from dpi.budget.ledger import Ledger
 from dpi.certificates.signature import Signer
 from dpi.engine.executor import Executor
-from dpi.engine.tasks import BucketWork, Closing, Gathered, Ingest, SlotWork, close_bucket, ingest, ingest_piece
+from dpi.engine.tasks import BucketTotals, BucketWork, Closing, Ingest, SlotWork, close_bucket, ingest, ingest_piece
 from dpi.errors import StateError
 from dpi.events.rows import Rows
 from dpi.events.slots import FOR_EVER, Slots, Window
@@ -39,26 +39,31 @@ from dpi.release import Release
 from dpi.sources import Events, Progress
 from dpi.store.account_log import payments_log
 from dpi.store.arrival_files import Section, sorted_by_bucket, write_sections
-from dpi.store.bank import Bank
 from dpi.store.folder import Folder, Layout
+from dpi.store.ledger_session import LedgerSession
 from dpi.store.sql import SQLStore
 from dpi.store.sql_accounts import Held
 from dpi.stream.closing import Counting, measure
-from dpi.stream.driver import Driver, Played, SlotRows
 from dpi.stream.options import StreamOptions
+from dpi.stream.slot_closer import Played, SlotCloser, SlotRows
 
 PlayedSections = Generator[tuple[int, SlotRows], None, None]
 """Number and sections of one slot after the other."""
 
 
-class BucketDriver(Driver):
+class BucketSlotCloser(SlotCloser):
     """Closes the slots of a stream by tasks over buckets; holds no account itself."""
 
     def __init__(
-        self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource, executor: Executor
+        self,
+        newest: StreamOptions,
+        session: LedgerSession,
+        signer: Signer | None,
+        source: RandomSource,
+        executor: Executor,
     ) -> None:
-        self._sql, self._executor = cast("SQLStore", bank.store), executor  # no other has a layout
-        super().__init__(newest, bank, signer, source)
+        self._sql, self._executor = cast("SQLStore", session.store), executor  # no other has a layout
+        super().__init__(newest, session, signer, source)
 
     def _open_accounts(self) -> None:
         """Look at the list of the ledger's runs; no account is held."""
@@ -90,7 +95,7 @@ class BucketDriver(Driver):
         return self.newest.budget if isinstance(self.newest.budget, Ledger) else None
 
     def _held(self) -> Held:
-        """The ledger's runs and levies as they are now: whatever changes them before the payment refuses it."""
+        """Return the ledger's runs and levies as they are now: whatever changes them before the payment refuses it."""
         if self._budget is None:
             return Held({}, ())
         assert self.newest.accounts is not None  # noqa: S101 - a ledger budget has a ledger
@@ -115,7 +120,7 @@ class BucketDriver(Driver):
 
         Inside the attempt under whose name they were written.
         """
-        with self.bank.writing():
+        with self.session.writing():
             return self._sql.append_sections(self.newest.name, sections, producer, sequence)
 
     def kept(self, number: int) -> SlotRows:
@@ -125,7 +130,7 @@ class BucketDriver(Driver):
 
     @contextmanager
     def passing(self) -> Iterator[str]:
-        """An attempt at files that no store will list: they are removed when it ends."""
+        """Attempt files that no store will list: they are removed when the attempt ends."""
         with self.folder.attempt() as attempt:
             yield attempt
         self._sql.remove_unlisted()
@@ -156,11 +161,11 @@ class BucketDriver(Driver):
         What was read lies encrypted in the folder, and its keys in this process alone: they are gone when it ends.
         """
         with self.passing() as attempt:
-            found = dict[int, list[Section]]()
+            by_slot = dict[int, list[Section]]()
             for section in chain.from_iterable(read(attempt)):
-                found.setdefault(section.slot, []).append(section)
+                by_slot.setdefault(section.slot, []).append(section)
             for number in range(first, last):
-                yield number, found.pop(number, [])
+                yield number, by_slot.pop(number, [])
 
     # Closing.
 
@@ -198,13 +203,13 @@ class BucketDriver(Driver):
                 BucketWork(bucket, held.runs.get(bucket, ()), by_class.get(bucket, ()))
                 for bucket in range(self.buckets.number)
             )
-            gathered = Gathered(np.zeros(offer.histograms * counting.bins, dtype=np.int64))
+            totals = BucketTotals(np.zeros(offer.histograms * counting.bins, dtype=np.int64))
             for result in self._executor.map(partial(close_bucket, work), tasks):
-                gathered.add(result)
-            gathered.check(self.buckets, sections)
-            clean = finish(gathered.grains, counting.compression, offer.histograms)
+                totals.add(result)
+            totals.check(self.buckets, sections)
+            clean = finish(totals.grains, counting.compression, offer.histograms)
             paid = measure(self.state, clean, offer, number, self.source)
-            with self.bank.writing():
-                self._sql.pay_runs(paid, ledger, gathered.runs, gathered.payments if offer.groups else None)
-                self.bank.doubt(ledger)
+            with self.session.writing():
+                self._sql.pay_runs(paid, ledger, totals.runs, totals.payments if offer.groups else None)
+                self.session.doubt(ledger)
                 return self._publish(paid, promise)

@@ -1,8 +1,8 @@
 """Closing a slot of a stream whose domain grows: its rows are counted by listed values, and by texts.
 
-**Guarantee.** That of `dpi.stream.driver`. *Why:* a user's rows have one weight, by which both histograms move by at
-most w units, and the mechanism's price is for both (`dpi.mechanism.discovering`); values that were found are public,
-and listed from the next slot on.
+**Guarantee.** That of `dpi.stream.slot_closer`. *Why:* a user's rows have one weight, by which both histograms move by
+at most w units, and the mechanism's price is for both (`dpi.mechanism.value_discovery`); values that were found are
+public, and listed from the next slot on.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from dpi.events.slots import Slots, Window
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import TextHistogram
 from dpi.histogram.grouping import Groups
-from dpi.mechanism.discovering import HistogramWithTexts
+from dpi.mechanism.value_discovery import HistogramWithTexts
 from dpi.release import Release
 from dpi.sources import Events, Progress
 from dpi.stream.closing import Counting, weigh
-from dpi.stream.driver import Driver, Played, SlotRows
+from dpi.stream.slot_closer import Played, SlotCloser, SlotRows
 from dpi.stream.texts import SeenTexts, TextAdmission, TextRows
 
 
-class DiscoveringDriver(Driver):
+class DiscoveringSlotCloser(SlotCloser):
     """Closes slots of texts and listed values. Events are all there: a store keeps bins of events, and no text."""
 
     @property
@@ -46,17 +46,17 @@ class DiscoveringDriver(Driver):
     def play(
         self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None
     ) -> Generator[tuple[int, SlotRows], None, None]:
-        """As of any stream, by the texts of the events."""
+        """Play events as any stream does, by their texts."""
         universe = self._listed.texts
         seen = SeenTexts(universe)
         key, ids = self._store.key, self.newest.ids
-        admission = TextAdmission(slots, seen, key, self.following(first), last, ids, universe)
+        admission = TextAdmission(slots, seen, key, self.next_slot(first), last, ids, universe)
         with closing(events.slots(admission, memory=memory, progress=progress)) as played:
             for number, rows in played:
                 yield number, TextRows.read(rows, seen)
 
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
-        """Refused."""
+        """Refuse: only events that are all there are discovered in."""
         raise OptionError("values are discovered in events that are all there: files or tables, not live inputs.")
 
     def close(self, number: int, rows: SlotRows) -> Release:
@@ -76,7 +76,7 @@ class DiscoveringDriver(Driver):
         rows_of_texts, _ = weigh(
             counted, by_text, self.accounts, offer, number
         )  # the same weights: nothing is paid yet
-        found = rows_of_texts.reshape(offer.histograms, -1)[:, 1:]
-        parts = tuple(TextHistogram(row, GRAINS, texts=texts) for row in found)
+        text_counts = rows_of_texts.reshape(offer.histograms, -1)[:, 1:]
+        parts = tuple(TextHistogram(row, GRAINS, texts=texts) for row in text_counts)
         clean = HistogramWithTexts(grains, GRAINS, groups=offer.histograms, texts=parts)
         return self._pay(clean, offer, number, charge, promise)

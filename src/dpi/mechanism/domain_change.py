@@ -21,14 +21,15 @@ from dpi.domain.partition import Partition
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.filtering._population import STEP, grid_levels, initial_population
-from dpi.mechanism.rotation import Turns, View, Views
+from dpi.mechanism.rotation import Turns, Views
 from dpi.mechanism.users import AlikeState, Laws, UsersState, same_hypotheses
+from dpi.mechanism.view_layout import View
 
 Kept = TypeVar("Kept", UsersState, AlikeState)
 
 
 def move_state(state: Kept, overlap: Overlap) -> Kept:
-    """The state for the new bins of an overlap: laws bin by bin, numbers of users stay."""
+    """Return the state for the new bins of an overlap: laws bin by bin, numbers of users stay."""
     bins, season = overlap.sizes[1], state.season
     if overlap.sizes[0] == bins and np.array_equal(overlap.old, overlap.new) and (overlap.share == 1).all():
         return state
@@ -74,7 +75,7 @@ def _move_laws(laws: Laws, overlap: Overlap) -> Laws:
 def move_views(
     before: AlikeState | Views, fresh: Views, overlap: Overlap, old: Sequence[Partition], new: Sequence[Partition]
 ) -> Views:
-    """The states of all views; one whose partition is new starts as in `fresh`, and with it the weights of all."""
+    """Return the states of all views; one whose partition is new starts as in `fresh`, and with it all weights."""
     layout, turns = fresh.layout, fresh.turns
     if not isinstance(before, Views):
         return Views(layout, replace(turns, states=(*turns.states[:-1], move_state(before, overlap))))
@@ -92,7 +93,7 @@ def move_views(
 
 
 def order_partitions(partitions: Sequence[Partition], domain: Domain) -> list[Partition]:
-    """Partitions in the order of a layout's views."""
+    """Return partitions in the order of a layout's views."""
     return sorted(partitions, key=lambda partition: int(partition.labels(domain).max()))
 
 
@@ -102,7 +103,7 @@ def _labels(view: View) -> Integers:
 
 
 def _population(shares: Floats, overlap: Overlap) -> Floats:
-    """Shares of the levels on the grid of another number of bins; of bins that came in addition nothing is known."""
+    """Return shares of the levels on the grid of another number of bins; of additional bins nothing is known."""
     old, new = overlap.sizes
     if old == new:
         return shares

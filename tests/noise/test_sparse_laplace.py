@@ -10,7 +10,7 @@ import pytest
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource, add_laplace, sparse_laplace
 from dpi.noise.laplace import SATURATION
-from dpi.noise.sparse import Rounding, others, passing, tail
+from dpi.noise.sparse_laplace import Rounding, others, passing, tail
 from dpi_audit.samplers import PRECISION, boundary
 from statistics_ import assert_law
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from dpi.budget.classes import Asked, GroupBudget
+from dpi.budget.classes import GroupBudget, PaymentRequest
 from dpi.budget.epsilon import AS_NUMBER, Amount, Epsilon, rational
 from dpi.domain import Discovered, Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import Integers
 from dpi.histogram.compression import Histogram, TextHistogram
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
-from dpi.mechanism.sparse import FoundTexts, SparseHistogram, unpacked
+from dpi.mechanism.text_histogram import FoundTexts, SparseHistogram, unpacked
 from dpi.noise import RandomSource
 
 FAILURE = Fraction(1, 10**6)
@@ -94,23 +94,23 @@ class Discovering(Mechanism[DiscoveringState]):
         return self.inner.largest_sensitivity
 
     def divides(self, domain: Domain) -> bool:
-        """As the inner one."""
+        """Do as the inner one."""
         return self.inner.divides(domain)
 
     def top(self, domain: Domain) -> int:
-        """As the inner one."""
+        """Do as the inner one."""
         return self.inner.top(domain)
 
     def drift(self, state: DiscoveringState) -> float | None:
-        """As the inner one."""
+        """Do as the inner one."""
         return self.inner.drift(state.inner)
 
-    def ask(self, state: DiscoveringState, slot: int) -> Asked:
-        """As the inner one."""
+    def ask(self, state: DiscoveringState, slot: int) -> PaymentRequest:
+        """Do as the inner one."""
         return self.inner.ask(state.inner, slot)
 
     def initial(self, domain: Domain, classes: int = 1) -> DiscoveringState:
-        """Nothing found."""
+        """Begin with no text."""
         if not isinstance(domain, Discovered):
             raise OptionError('values are discovered for ever with `domain="discover"`.')
         inner = self.inner.initial(domain) if classes == 1 else self.inner.initial(domain, classes)
@@ -128,13 +128,13 @@ class Discovering(Mechanism[DiscoveringState]):
     def measure(
         self, state: DiscoveringState, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
     ) -> Measurement:
-        """The listed values, and then the texts that pass: see the class."""
+        """Measure the listed values, and then the texts that pass: see the class."""
         for_texts, rest = self.split(epsilon)
         known = self.inner.measure(state.inner, histogram, rest, slot, source)
         if epsilon.units == 0:
             return Measurement(slot, epsilon, known.values)
-        found = self._texts(state, histogram, [for_texts], slot, source)
-        return Measurement(slot, epsilon, np.concatenate([known.values, found]))
+        texts = self._texts(state, histogram, [for_texts], slot, source)
+        return Measurement(slot, epsilon, np.concatenate([known.values, texts]))
 
     def measure_classes(
         self,
@@ -144,14 +144,14 @@ class Discovering(Mechanism[DiscoveringState]):
         slot: int,
         source: RandomSource,
     ) -> Measurement:
-        """The same of every group of classes, each with a part of its own price."""
+        """Measure the same of every group of classes, each with a part of its own price."""
         known = self.inner.measure_classes(state.inner, histogram, self._rest(groups), slot, source)
         prices = [self.split(group.epsilon)[0] for group in groups]
-        found = self._texts(state, histogram, prices, slot, source)
+        texts = self._texts(state, histogram, prices, slot, source)
         return replace(
             known,
             epsilon=max([group.epsilon for group in groups]),
-            values=np.concatenate([known.values, found]),
+            values=np.concatenate([known.values, texts]),
             groups=groups,
         )
 
@@ -172,7 +172,7 @@ class Discovering(Mechanism[DiscoveringState]):
         return np.concatenate(parts)
 
     def update(self, state: DiscoveringState, measurement: Measurement) -> tuple[DiscoveringState, Estimate]:
-        """What the inner mechanism makes of the listed values; and which texts were shown beside them."""
+        """Return what the inner mechanism makes of the listed values; note which texts were shown beside them."""
         groups, values, shown = max(1, len(measurement.groups)), measurement.values, set[str]()
         if values.size:
             room = groups * self.sparse(groups).packed(state.universe, {}).size
@@ -193,8 +193,8 @@ class Discovering(Mechanism[DiscoveringState]):
             for value, is_low in zip(state.values, low.tolist(), strict=False)
             if is_low and value not in shown
         }
-        found = tuple(sorted(shown.difference(state.values)))
-        return DiscoveringState(inner, state.universe, state.values, found, quiet), estimate
+        unlisted = tuple(sorted(shown.difference(state.values)))
+        return DiscoveringState(inner, state.universe, state.values, unlisted, quiet), estimate
 
     def domain_after(self, state: DiscoveringState, domain: Discovered) -> Discovered:
         """Return the domain of the next slot: a pure function of what was released."""
@@ -204,27 +204,27 @@ class Discovering(Mechanism[DiscoveringState]):
         return domain if values == domain.values else Discovered(domain.texts, values, str(domain.other))
 
     def moved(self, state: DiscoveringState, old: Domain, new: Domain, classes: int = 1) -> DiscoveringState:
-        """The inner state for the values that are listed now: a new one is split off from `other`."""
+        """Return the inner state for the values that are listed now: a new one is split off from `other`."""
         assert isinstance(new, Discovered)  # noqa: S101 - `initial` refuses any other
         inner = self.inner.moved(state.inner, old, new, **({} if classes == 1 else {"classes": classes}))
         quiet = {value: slots for value, slots in state.quiet.items() if value in set(new.values)}
         return DiscoveringState(inner, new.texts, tuple(new.values), quiet=quiet)
 
     def to_bytes(self, state: DiscoveringState) -> bytes:
-        """A line of JSON, and the inner state."""
+        """Encode the state: a line of JSON, and the inner state."""
         head = json.dumps([list(state.found), dict(state.quiet)], ensure_ascii=False, sort_keys=True)
         return head.encode() + b"\n" + self.inner.to_bytes(state.inner)
 
     def from_bytes(self, domain: Domain, data: bytes) -> DiscoveringState:
-        """The state of `to_bytes`."""
+        """Read the state of `to_bytes`."""
         line, _, rest = data.partition(b"\n")
         try:
-            found, quiet = json.loads(line)
-            if not all(type(text) is str for text in found) or not all(type(n) is int for n in quiet.values()):
+            texts, quiet = json.loads(line)
+            if not all(type(text) is str for text in texts) or not all(type(n) is int for n in quiet.values()):
                 raise ValueError
         except (ValueError, TypeError, AttributeError):
             raise StateError("what was discovered so far is damaged.") from None
         if not isinstance(domain, Discovered):
             raise StateError("the state belongs to another domain.")
         inner = self.inner.from_bytes(domain, rest)
-        return DiscoveringState(inner, domain.texts, tuple(domain.values), tuple(found), quiet)
+        return DiscoveringState(inner, domain.texts, tuple(domain.values), tuple(texts), quiet)

@@ -69,16 +69,16 @@ class Mark(NamedTuple):
     """The parts of each input, by its name."""
 
     def window(self, before: Mark | None, slots: Slots, first: int) -> Window:
-        """What counts of what arrived since the mark before; `first` is the stream's next slot."""
+        """Return what counts of what arrived since the mark before; `first` is the stream's next slot."""
         return Window(first if before is None else max(first, slots.first_open(before.moment)), self.until)
 
     def to_json(self) -> str:
-        """For a store. Piece by piece: a million holes at once would have the interpreter, and so the timer, wait."""
+        """Encode for a store, piece by piece: a million holes at once would have interpreter and timer wait."""
         return "".join(json.JSONEncoder().iterencode([self.moment, self.until, self.reached]))
 
     @classmethod
     def from_json(cls, text: str) -> Mark:
-        """As it was stored."""
+        """Read a mark as it was stored."""
         moment, until, reached = json.loads(text)
         return cls(moment, until, {name: tuple(_reach(*reach) for reach in parts) for name, parts in reached.items()})
 
@@ -88,7 +88,7 @@ def _reach(identity: str, generation: int, offset: int, holes: Iterable[Iterable
 
 
 def newest_reaches(marks: Iterable[Mark]) -> dict[str, tuple[Reach, ...]]:
-    """What marks, in their order, say last of every part of each input, also of one that later marks do not name."""
+    """Return what marks, in their order, say last of every part of each input, also of one that later marks lack."""
     newest: dict[str, dict[str, Reach]] = {}
     for mark in marks:
         for name, parts in mark.reached.items():
@@ -117,7 +117,7 @@ class Journal:
         return number
 
     def settled(self, number: int) -> None:
-        """Everything up to a mark is stored and released: older ones are not needed."""
+        """Forget marks before one up to which everything is stored and released."""
         self.store.forget_marks(self.stream, number)
 
 
@@ -144,7 +144,7 @@ class _Looked(NamedTuple):
 
 
 def system_clock() -> int:
-    """Microseconds since 1970."""
+    """Return microseconds since 1970."""
     return time.time_ns() // 1000
 
 
@@ -213,11 +213,11 @@ class Timer:
         return mark
 
     def _closes(self, before: int, moment: int) -> bool:
-        """Whether a slot closes after one moment and up to another."""
+        """Return whether a slot closes after one moment and up to another."""
         return self._slots.first_open(before) < self._slots.first_open(moment)
 
     def due(self, now: int) -> int:
-        """When the next look is: at a closing time, or at a whole number of steps.
+        """Return when the next look is: at a closing time, or at a whole number of steps.
 
         These are moments of the public clock: how long a look took moves none that follow.
         """
@@ -247,7 +247,7 @@ class Timer:
         self._seen.put(None)
 
     def _wait(self, seconds: float) -> bool:
-        """Whether it is time to end, before so many seconds are over."""
+        """Return whether it is time to end, before so many seconds are over."""
         if self._stop is None:
             return self._wake.wait(seconds)
         deadline = time.monotonic() + seconds

@@ -8,7 +8,7 @@ process; their numbers mean nothing outside of one reading, and no public thing 
 **Guarantee.** One slot loses at most ε_t·w_{u,t} about user u, and the charge debits u by at least that. *Why:* u moves
 the histogram over all texts by at most w_{u,t} units, whatever the texts of others are (a text that only u has is one
 whose grains are zero without u), a part of a histogram moves by no more than the whole, and the mechanism adds noise to
-every text of the universe (`dpi.mechanism.sparse`).
+every text of the universe (`dpi.mechanism.text_histogram`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from dpi.histogram.grouping import Groups
 from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.sources import Events, Progress
-from dpi.store.bank import Bank
+from dpi.store.ledger_session import LedgerSession
 from dpi.stream.closing import Counting, weigh
-from dpi.stream.driver import Driver, Played, SlotRows
 from dpi.stream.options import StreamOptions
+from dpi.stream.slot_closer import Played, SlotCloser, SlotRows
 from dpi.stream.texts import SeenTexts, TextRows
 
 
-class DiscoveryDriver(Driver):
+class TextSlotCloser(SlotCloser):
     """Closes slots of texts. Events are all there when a slot is closed: a store keeps bins of events, and no text."""
 
     def seen(self) -> SeenTexts:
@@ -79,6 +79,8 @@ class DiscoveryDriver(Driver):
 class TextEngine:
     """What a stream takes to be driven so."""
 
-    def driver(self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> Driver:
-        """A driver of the stream with these options."""
-        return DiscoveryDriver(newest, bank, signer, source)
+    def driver(
+        self, newest: StreamOptions, session: LedgerSession, signer: Signer | None, source: RandomSource
+    ) -> SlotCloser:
+        """Return a driver of the stream with these options."""
+        return TextSlotCloser(newest, session, signer, source)

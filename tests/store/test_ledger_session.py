@@ -1,4 +1,4 @@
-"""The bank of a store object: one set of accounts for all streams that live, and none that lacks a debit."""
+"""The session of a store object: one set of accounts for all streams that live, and none that lacks a debit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError
-from dpi.store.bank import Bank
+from dpi.store.ledger_session import LedgerSession
 from dpi.testing.workload import DOMAIN
 
 BUDGET = dpi.Ledger(per_slot="0.6", policy=dpi.budget.spend_first)
@@ -21,34 +21,34 @@ def stream(store, **options) -> dpi.Stream:
     return dpi.Stream(store=store, **({"domain": DOMAIN, "epsilon": 1, "budget": BUDGET} | options))
 
 
-def left(bank: Bank, user: str) -> float:
-    """What a user has left, as the bank knows it."""
-    return float(bank.accounts("", BUDGET, dpi.budget.Epsilon.at_most(1)).remaining(pl.Series([user]), 0)[0])
+def left(session: LedgerSession, user: str) -> float:
+    """What a user has left, as the session knows it."""
+    return float(session.accounts("", BUDGET, dpi.budget.Epsilon.at_most(1)).remaining(pl.Series([user]), 0)[0])
 
 
 def test_a_store_has_one_bank(reopen) -> None:
-    """All streams of a store object share a bank, also one after the other; another store object has another."""
+    """All streams of a store object share a session, also one after the other; another store object has another."""
     store = reopen()
     one, two = stream(store, name="one"), stream(store, name="two")
-    assert Bank.of(store) is one._bank is two._bank
-    bank = one._bank
+    assert LedgerSession.of(store) is one._session is two._session
+    session = one._session
     del one, two
     gc.collect()
-    assert stream(store, name="one")._bank is bank
-    assert Bank.of(other := dpi.MemoryStore()) is not bank
-    assert Bank.of(other).store is other
+    assert stream(store, name="one")._session is session
+    assert LedgerSession.of(other := dpi.MemoryStore()) is not session
+    assert LedgerSession.of(other).store is other
     store.close()
 
 
 def test_a_bank_keeps_no_store_alive() -> None:
     """A store in memory, with its accounts, is gone with the last that holds it, at once."""
     opened = stream(dpi.MemoryStore())
-    store, bank = weakref.ref(opened.store), weakref.ref(opened._bank)
+    store, session = weakref.ref(opened.store), weakref.ref(opened._session)
     gc.disable()
     try:
         del opened
         assert store() is None
-        assert bank() is None
+        assert session() is None
     finally:
         gc.enable()
 
@@ -71,24 +71,24 @@ def test_a_stream_that_comes_after_an_interrupted_one_has_its_debits(reopen, mon
     del one
     gc.collect()
     two = stream(store, name="two")
-    assert left(two._bank, "ada") == pytest.approx(0.4, abs=1e-6)
+    assert left(two._session, "ada") == pytest.approx(0.4, abs=1e-6)
     two.release(["ada"], ["DE"])
-    assert left(two._bank, "ada") == pytest.approx(0, abs=1e-6)
+    assert left(two._session, "ada") == pytest.approx(0, abs=1e-6)
     store.close()
 
 
 def test_a_bank_refuses_accounts_of_another_promise(reopen) -> None:
     """Accounts that streams hold are not read by other options."""
     store = reopen()
-    bank = Bank.of(store)
-    bank.accounts("", BUDGET, dpi.budget.Epsilon.at_most(1))
+    session = LedgerSession.of(store)
+    session.accounts("", BUDGET, dpi.budget.Epsilon.at_most(1))
     with pytest.raises(OptionError, match="ledger that streams share"):
-        bank.accounts("", BUDGET, dpi.budget.Epsilon.at_most(2))
+        session.accounts("", BUDGET, dpi.budget.Epsilon.at_most(2))
     store.close()
 
 
 def test_accounts_are_read_anew_after_doubt_alone(reopen, monkeypatch) -> None:
-    """A bank reads a ledger when it is first asked for and after a write that failed, and at no other time."""
+    """A session reads a ledger when it is first asked for and after a write that failed, and at no other time."""
     store = reopen()
     one, reads = stream(store), []
     opened = store.ledger_table
@@ -98,7 +98,7 @@ def test_accounts_are_read_anew_after_doubt_alone(reopen, monkeypatch) -> None:
     for slot in range(3):
         one.release(["ada"], ["DE"], slot=slot)
     assert reads == []
-    with pytest.raises(KeyboardInterrupt), one._bank.writing():
+    with pytest.raises(KeyboardInterrupt), one._session.writing():
         raise KeyboardInterrupt
     for slot in (3, 4):
         one.release(["ada"], ["DE"], slot=slot)

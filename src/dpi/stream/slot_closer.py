@@ -1,4 +1,4 @@
-"""Driving the steps that close a slot, in one process: their order, the store behind them, and interruptions.
+"""Closing one slot after the other, in one process: the order of steps, the store behind them, and interruptions.
 
 `dpi.stream.closing` has the steps; this is the life between them. A slot is closed in the order of `dpi.store.base`,
 one after the other; after an interruption only the store knows whether it was, so everything is read from there before
@@ -6,8 +6,8 @@ the next one. Where other options begin with the next slot, the state is made th
 anything of that slot is drawn.
 
 **Guarantee.** Each slot is paid for at most once, with one budget that was drawn for it once, and its release is handed
-out after it is stored. *Why:* the bank keeps a payment whole (`dpi.store.bank`), a paid slot is released from its
-stored measurement, and the offer of a slot that was not paid for is kept (`Offer`).
+out after it is stored. *Why:* the session keeps a payment whole (`dpi.store.ledger_session`), a paid slot is released
+from its stored measurement, and the offer of a slot that was not paid for is kept (`Offer`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpi.budget.accounts import Accounts
 from dpi.budget.charge import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
-from dpi.certificates.declared import DeclaredOptions, assigned, declared, pool_of
+from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.certificates.signature import Signer
 from dpi.domain import Amounts, Discovered, Domain
 from dpi.errors import ClockError, OptionError, StateError
@@ -30,18 +30,19 @@ from dpi.events.rows import Rows
 from dpi.events.slots import Slots, Window
 from dpi.histogram.compression import Histogram, finish, read_rows
 from dpi.histogram.grouping import Groups
-from dpi.mechanism.discovering import Discovering, DiscoveringState
+from dpi.mechanism.value_discovery import Discovering, DiscoveringState
 from dpi.noise import RandomSource
 from dpi.options.schedule import Schedule
 from dpi.reader import Releases
 from dpi.release import Release
 from dpi.sources import Admission, Events, FileEvents, Progress, TableEvents
 from dpi.store.arrival_files import Section
-from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
-from dpi.stream._option_history import OptionHistory
+from dpi.store.ledger_session import LedgerSession
+from dpi.stream._option_history import OptionHistory, read_options
 from dpi.stream._statements import make_entry, write_guarantee
 from dpi.stream.closing import Counting, Offer, derive_state, measure, release_slot, weigh
+from dpi.stream.counted import counts, name_counted
 from dpi.stream.options import STOPPED, StreamOptions
 from dpi.stream.registration import enter
 from dpi.stream.state import StreamState
@@ -64,9 +65,9 @@ class PlayedRows:
     slot: int
     domain: Domain
     """Or one of the same rows."""
-    driver: Driver
+    driver: SlotCloser
 
-    def of(self, slot: int, driver: Driver) -> SlotRows:
+    def of(self, slot: int, driver: SlotCloser) -> SlotRows:
         """Return the rows; refuse those of another slot, of a domain that was changed, or of another driver."""
         domain = driver.state.setting.domain
         if (self.slot, self.driver) != (slot, driver) or not (self.domain is domain or self.domain.same_rows(domain)):
@@ -77,8 +78,10 @@ class PlayedRows:
 class Engine(Protocol):
     """What drives a stream in another way than one process that holds all accounts (`dpi.engine`)."""
 
-    def driver(self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> Driver:
-        """A driver of the stream with these options."""
+    def driver(
+        self, newest: StreamOptions, session: LedgerSession, signer: Signer | None, source: RandomSource
+    ) -> SlotCloser:
+        """Return a driver of the stream with these options."""
         ...
 
 
@@ -89,21 +92,26 @@ class Promise(NamedTuple):
     """What is promised, in words."""
     assigned: int
     """What the accounts do not hold of ε, since it is others' by quotas, in units."""
-    alone: bool
-    """Whether no other stream has a part in this one's ε."""
+    whole: bool
+    """Whether a newcomer has all that the stream knows of: no other pays from it, and no quota was taken out of it."""
     shared: bool
     """Whether another one pays from the same accounts, so that they may hold less than this one has left in them."""
 
 
-class Driver:
+class SlotCloser:
     """Closes one slot of a stream after the other, and goes on where the store has stopped."""
 
-    def __init__(self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> None:
-        self.newest, self.bank, self._store = newest, bank, bank.store
+    def __init__(
+        self, newest: StreamOptions, session: LedgerSession, signer: Signer | None, source: RandomSource
+    ) -> None:
+        self.newest, self.session, self._store = newest, session, session.store
         self._signer, self.source = signer, source
         self._offer: Offer | None = None
-        self._unseen: int | None = None
-        self._told: tuple[StreamOptions, dict[str, str], Promise] | None = None
+        self._closed_unreported: int | None = None
+        self._promise_cache: tuple[StreamOptions, dict[str, str], Promise] | None = None
+        self._counts: SlotCloser | None = None
+        if counts(newest.name, self._store.streams()):
+            self._counts = SlotCloser(read_options(self._store, name_counted(newest.name), {}), session, signer, source)
         self._resume()
 
     def _resume(self) -> None:
@@ -125,31 +133,31 @@ class Driver:
                 if pending is None and before.domain.grows:
                     self._refine(Releases(store, newest.name).newest)  # it may have been interrupted before that
             else:
-                self._turn(progress.allocation)
+                self._switch_options(progress.allocation)
         if pending is not None:
             self._allocation.restore(pending.allocation)
-            with self.bank.writing():
+            with self.session.writing():
                 self._publish(pending, self._promise())
         # Go on with the budget that was drawn for the next slot, if that slot was not paid for.
         if self._offer is not None and self._offer.after == self.state.last:
             self._allocation.restore(self._offer.allocation)
         else:
             self._offer = None
-        self._settled = self.bank.settled
+        self._settled = self.session.settled
 
     def _derived(self, last: int) -> object:
-        """What the mechanism remembers after a slot, where the store has it in the form of an earlier version."""
+        """Derive what the mechanism remembers after a slot, if the store has it in the form of an earlier version."""
         return derive_state(self.history, self._store.measurements(self.newest.name), last)
 
     def _open_accounts(self) -> Accounts | None:
-        """What users pay from, in memory; None if this driver holds none."""
+        """Open what users pay from, in memory; None if this process holds none."""
         newest = self.newest
         if not isinstance(newest.budget, Ledger):
             return None
         assert newest.accounts is not None  # noqa: S101 - a ledger budget has a ledger
-        return self.bank.accounts(newest.accounts, newest.budget, newest.epsilon)
+        return self.session.accounts(newest.accounts, newest.budget, newest.epsilon)
 
-    def _turn(self, allocation: str) -> None:
+    def _switch_options(self, allocation: str) -> None:
         """Go over to the options of the next slot; what was drawn before stays drawn, if their budget has the rule."""
         assert self.state.last is not None  # noqa: S101 - a slot was released
         self.state = self.state.adapted(self.history.at(self.state.last + 1), self.source)
@@ -173,9 +181,9 @@ class Driver:
             refined = cast("Discovering", mechanism).domain_after(cast("DiscoveringState", self.state.state), domain)
         if refined != domain:
             setting = replace(newest, domain=refined)
-            self.newest = enter(setting, self.bank, self._signer, release.slot + 1, None)
+            self.newest = enter(setting, self.session, self._signer, release.slot + 1, None)
             self.history = OptionHistory(self.newest, self._store)
-            self._turn(self._allocation.snapshot())
+            self._switch_options(self._allocation.snapshot())
 
     @property
     def guarantee(self) -> str:
@@ -185,31 +193,31 @@ class Driver:
     def _promise(self) -> Promise:
         """Return what follows from all streams that are declared; it is made anew where another one is."""
         options, streams = self.state.setting, self._store.streams()
-        if self._told is None or self._told[0] is not options or self._told[1] != streams:
+        if self._promise_cache is None or self._promise_cache[0] is not options or self._promise_cache[1] != streams:
             known = declared(streams)
-            pool = pool_of(options.name, options.ledger)
             others = [each for name, each in known.items() if name != options.name]
-            alone = not any(each.pool == pool for each in others)
             shared = any(each.accounts == options.accounts is not None for each in others)
-            promise = Promise(write_guarantee(options, known), _of_others(options, known), alone, shared)
-            self._told = options, streams, promise
-        return self._told[2]
+            of_others = _of_others(options, known)
+            whole = not shared and options.epsilon.units - of_others >= options.held.units
+            promise = Promise(write_guarantee(options, known), of_others, whole, shared)
+            self._promise_cache = options, streams, promise
+        return self._promise_cache[2]
 
     @property
     def in_doubt(self) -> bool:
         """Whether the store must be asked where the stream is; to look at this asks nothing."""
-        return self.bank.in_doubt or self._settled != self.bank.settled
+        return self.session.in_doubt or self._settled != self.session.settled
 
     # Which slot is next.
 
-    def following(self, slot: int | None = None) -> int:
-        """The slot that is next; refuses another than `slot`, if that is given."""
-        if self.bank.in_doubt:
-            self.bank.settle()
-        if self._settled != self.bank.settled:
+    def next_slot(self, slot: int | None = None) -> int:
+        """Return the slot that is next; refuse another than `slot`, if that is given."""
+        if self.session.in_doubt:
+            self.session.settle()
+        if self._settled != self.session.settled:
             before = self.state.last
             self._resume()
-            self._unseen = self.state.last if self.state.last != before else self._unseen
+            self._closed_unreported = self.state.last if self.state.last != before else self._closed_unreported
         start, last = self.state.setting.start, self.state.last
         following = last + 1 if last is not None else start or 0
         if slot is None:
@@ -218,20 +226,20 @@ class Driver:
             raise ClockError(f"slots are released one after the other: {following} is next.")
         return operator.index(slot)
 
-    def asked(self) -> int:
-        """The slot that is next, said to the caller, who so knows whether an interrupted one was closed."""
-        number, self._unseen = self.following(), None
+    def confirm_next(self) -> int:
+        """Return the slot that is next, from which the caller knows whether an interrupted one was closed."""
+        number, self._closed_unreported = self.next_slot(), None
         return number
 
-    def meant(self, slot: int | None) -> int:
-        """The slot to close; not guessed where the caller cannot know that an interrupted one was closed."""
-        number = self.following(slot)
-        if slot is None and self._unseen is not None:
+    def resolve_slot(self, slot: int | None) -> int:
+        """Return the slot to close; refuse to guess if the caller cannot know that an interrupted one was closed."""
+        number = self.next_slot(slot)
+        if slot is None and self._closed_unreported is not None:
             raise ClockError(
-                f"slot {self._unseen} was paid for when it was interrupted, and is released: see `released`. Say "
-                f"`slot={number}` to go on."
+                f"slot {self._closed_unreported} was paid for when it was interrupted, and is released: see "
+                f"`released`. Say `slot={number}` to go on."
             )
-        self._unseen = None
+        self._closed_unreported = None
         return number
 
     # What it is made of.
@@ -239,7 +247,7 @@ class Driver:
     @property
     def domains(self) -> Schedule[Domain]:
         """The domain of the next slot and of those after it, by the first slot that each holds for."""
-        return self.history.domains(self.following())
+        return self.history.domains(self.next_slot())
 
     def rows(self, users: object, values: object, number: int) -> Rows:
         """Return the rows of a slot's events, which are all at hand."""
@@ -250,12 +258,12 @@ class Driver:
         if self.newest.end is not None:
             raise StateError(STOPPED)
         kept = self.admission(slots).keep(events, window)
-        with self.bank.writing():
+        with self.session.writing():
             return self._store.append(self.newest.name, kept, producer, sequence)
 
     def admission(self, slots: Slots, first: int | None = None, last: int | None = None) -> Admission:
         """Return how events of the slots from `first`, or the next one, to before `last` become rows."""
-        return Admission(slots, self.domains, self._store.key, self.following(first), last, self.newest.ids)
+        return Admission(slots, self.domains, self._store.key, self.next_slot(first), last, self.newest.ids)
 
     def kept(self, number: int) -> SlotRows:
         """Return the rows that were kept for a slot."""
@@ -277,6 +285,8 @@ class Driver:
             self.accounts.assign(promise.assigned)
         groups = Groups(rows, counting.codes)
         del rows  # of a large slot they are memory that weighing can use,
+        if self._counts is not None and self._counts.next_slot() <= number:  # else this slot was interrupted in between
+            self._counts.close(number, Rows.one_each(groups.names))
         grains, charge = weigh(counting, groups, self.accounts, offer, number)
         del groups  # and this is memory for paying
         clean = finish(grains, counting.compression, max(1, len(offer.groups)))
@@ -304,16 +314,19 @@ class Driver:
         """Measure a slot, pay for it and release it: what an interruption leaves of that only the store knows."""
         paid = measure(self.state, clean, offer, number, self.source)
         try:
-            self.bank.pay(paid, self.state.setting.accounts, charge)
+            self.session.pay(paid, self.state.setting.accounts, charge)
             return self._publish(paid, promise)
         except BaseException:
-            self.bank.in_doubt = True
+            self.session.in_doubt = True
             raise
 
     def _publish(self, paid: PaidSlot, promise: Promise) -> Release:
         """Make the release of a paid slot, and let nobody have it before it is stored."""
         store, options = self._store, self.state.setting
-        made = release_slot(self.state, paid, promise.guarantee, alone=promise.alone, shared=promise.shared)
+        counted = None if self._counts is None else Releases(store, self._counts.newest.name).at(paid.slot)
+        made = release_slot(
+            self.state, paid, promise.guarantee, whole=promise.whole, shared=promise.shared, counted=counted
+        )
         self._allocation.observe(made.users, made.bins, made.drift)
         content = made.release.content()
         link = extend(store.head(), make_entry(made.state, paid, content, made.groups), self._signer)
@@ -321,7 +334,7 @@ class Driver:
         store.testify()
         self.state, self._offer = made.state, None
         if self.history.at(paid.slot + 1) is not options:
-            self._turn(self._allocation.snapshot())
+            self._switch_options(self._allocation.snapshot())
         elif options.domain.grows:
             self._refine(made.release)
         return replace(made.release, certificate=link.certificate)

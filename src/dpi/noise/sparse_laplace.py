@@ -90,13 +90,13 @@ def passing(trials: int, threshold: int, scale: Fraction, source: RandomSource) 
     if trials == 0:
         return 0
     uniform = LazyUniform(int(source.words(1)[0]), WORD_BITS, source)
-    while (found := _decided(uniform, trials, threshold, scale)) is None:
+    while (number := _decided(uniform, trials, threshold, scale)) is None:
         uniform.extend()
-    return found
+    return number
 
 
 def _decided(uniform: LazyUniform, trials: int, threshold: int, scale: Fraction) -> int | None:
-    """The result for a uniform that is known so far; None if that does not decide it."""
+    """Return the result for a uniform that is known so far; None if that does not decide it."""
     rounding = Rounding.to(30 + len(str(trials)) + uniform.bits * 302 // 1000)
     unit, (smaller, larger) = Decimal(1 << uniform.bits), tail(threshold, scale, rounding)
     lower = _cumulated(trials, larger, rounding.down, rounding.up, lower=True)
@@ -137,7 +137,7 @@ LARGEST_THRESHOLD = SATURATION
 def sparse_laplace(
     values: Integers, occupied: Container[int], universe: int, scale: Fraction, threshold: int, source: RandomSource
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """What of a universe of values 0 … universe - 1 is at least `threshold` after noise.
+    """Return what of a universe of values 0 … universe - 1 is at least `threshold` after noise.
 
     `values` are the numbers of some values, and `occupied` says of a value whether it is one of these; all others have
     zero. The first dictionary has those of `values` that pass, by their place in it, the second the others that pass,
@@ -177,7 +177,7 @@ def sparse_laplace(
 
 
 def others(count: int, occupied: Container[int], universe: int, source: RandomSource) -> list[int]:
-    """A uniform set of `count` values that are not occupied, of which there are that many, in increasing order.
+    """Return a uniform set of `count` values that are not occupied, of which there are enough, in increasing order.
 
     *Why.* Each is uniform among those that are neither occupied nor drawn before it, by exact uniform numbers of which
     the others are thrown away. So every order of every set is as likely. Since `count` is Binomial(M, p) with M of N
