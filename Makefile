@@ -5,21 +5,39 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test suite test-all test-learn nightly proofs lint picture reference sbom lock release figures bench peers tables mutate reproduce docs clean
+.PHONY: run test suite test-service test-docs test-research test-all test-learn nightly proofs lint picture reference sbom lock release figures bench peers mutate reproduce docs paper clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
 
-# Types are checked on the core that waits while the other collects tests.
+PYTEST = $(BIN)/python -m pytest -q -n auto
+SERVICE := tests/service tests/agents tests/engine tests/sources tests/cli tests/report tests/display tests/discovery \
+    packages/spark $(patsubst %,tests/store/test_%.py,faults interruption key_change kill two_writers)
+BOOK := tests/docs tests/examples tests/tools tests/test_install_hints.py tests/test_platforms.py tests/test_wheel.py README.md
+RESEARCH := packages/research packages/audit tests/apps tests/theory tests/estimator/test_filter.py \
+    tests/mechanism/test_estimator.py tests/mechanism/users/test_slot.py tests/stream/test_long_lives.py
+
+# The core. Types are checked on the processor that waits while the other collects tests.
 test: .venv/dev
 	$(MAKE) --no-print-directory -j 2 lint suite
 
 suite: .venv/dev
-	$(BIN)/python -m pytest -q -n auto
+	$(PYTEST) $(addprefix --ignore=,$(SERVICE) $(BOOK) $(RESEARCH))
+
+# What CI runs besides: commands, service, sources, engines, pages and crashes; the book, examples and packaging; research,
+# the audit and long streams.
+test-service: .venv/dev
+	$(PYTEST) $(SERVICE)
+
+test-docs: .venv/dev
+	$(PYTEST) $(BOOK)
+
+test-research: .venv/dev
+	$(PYTEST) $(RESEARCH)
 
 # Everything: long forms, the page in a browser, servers, Spark (half a gigabyte and a Java). What is missing is skipped, and said.
 test-all: .venv/spark
-	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto
+	DPI_SLOW=1 $(PYTEST)
 
 # Ten steps of training, and numpy beside JAX: it needs the extra `learn`, half a gigabyte.
 test-learn: .venv/learn
@@ -45,7 +63,7 @@ lint: .venv/dev
 picture: .venv/dev
 	$(BIN)/python tools/rooms.py
 
-# docs/options.md, when an option has come, gone or changed.
+# docs/cli.md, when an option has come, gone or changed.
 reference: .venv/dev
 	$(BIN)/python tools/options.py
 
@@ -79,7 +97,7 @@ reproduce: .venv/reproduce
 figures: .venv/$(if $(NAMES),bench,core) $(if $(filter spark stale,$(NAMES)),.venv/spark)
 	$(BIN)/python -W ignore tools/results.py $(NAMES)
 
-SPEED := performance- whole-release huge- endurance small-slots files- brokers start kernel- texts
+SPEED := performance- whole-release huge- endurance small-slots files- brokers start
 
 # docs/performance.md, on a machine that does nothing else.
 bench: .venv/bench peers
@@ -89,10 +107,9 @@ bench: .venv/bench peers
 peers: .venv/bench
 	$(BIN)/python benchmarks/peers/install.py
 
-# Tables that are no results yet.
-tables: .venv/bench
-	$(BIN)/python benchmarks/mechanism.py
-	$(BIN)/python benchmarks/published.py
+# The technical report, out/paper.pdf: docs/paper with the figures of results/. Typst is one wheel.
+paper: .venv/paper
+	$(BIN)/python -W ignore tools/paper.py
 
 # The site, and how long its pages and sentences are.
 docs: .venv/docs
@@ -128,6 +145,10 @@ docs: .venv/docs
 
 .venv/docs: .venv/core
 	$(INSTALL) -e '.[docs]' -e packages/audit -e packages/research
+	touch $@
+
+.venv/paper: .venv/core
+	$(INSTALL) -e '.[paper]' -e packages/audit
 	touch $@
 
 .venv/release: .venv/core

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
 
 import dpi  # noqa: F401 - a module that a doctest imports first, by its path, would exist twice
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
 
 # What decides whether a change may land is the same on every machine: examples follow from the test alone, and those
 # that were found are in the tests. `make test-all` and `make nightly` look for new ones, and keep them in .hypothesis.
@@ -57,9 +57,6 @@ ROOM = 4 << 30
 # Stores wait for a disk at every commit, which no test can tell from one in memory: none takes the power away.
 if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
-
-TOGETHER = ("packages/spark/tests/", "tests/service/page/")
-"""All tests of these have something in common that takes long to start: a JVM, a browser."""
 
 LONGEST = (
     "tests/store/test_kill.py",
@@ -101,22 +98,6 @@ PATIENCE = 60.0
 """Seconds after which a process compiles tests itself: the first one may have been stopped."""
 
 
-class ByFile(LoadScopeScheduling):
-    """A file goes to whoever is free, the longest first: nobody is left at the end with a long one.
-
-    (The groups of pytest-xdist 3.8 do nothing under pytest 9.2, which has no `_nodeid` to write them to; its own order
-    is by the number of tests, which says nothing about how long they take.)
-    """
-
-    def __init__(self, config: pytest.Config, log: Producer) -> None:
-        super().__init__(config, log)
-        config.option.loadscopereorder = False
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
-
-
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """Half as many processes again as there are cores: tests of a service or a command wait for much of their time."""
@@ -127,20 +108,24 @@ def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """On a clean checkout the first process compiles the tests, and the others follow when half of them are done."""
-    worker = getattr(session.config, "workerinput", {"workerid": "gw0"})
-    if worker["workerid"] != "gw0" and not sys.dont_write_bytecode:
-        root, end = Path(__file__).parent, time.monotonic() + PATIENCE
-        tests = [root / "tests", *root.glob("packages/*/tests")]
-        half = sum(1 for folder in tests for _ in folder.rglob("test_*.py")) / 2
-        while (
-            sum(1 for folder in tests for _ in folder.rglob("__pycache__/test_*.pyc")) < half and time.monotonic() < end
-        ):
+    config, root, end = session.config, Path(__file__).parent, time.monotonic() + PATIENCE
+    worker = getattr(config, "workerinput", {"workerid": "gw0"})
+    if worker["workerid"] != "gw0" and not sys.dont_write_bytecode and config.args == config.getini("testpaths"):
+        left_out = [root / path for path in config.getoption("ignore") or ()]
+        folders = [root / "tests", *root.glob("packages/*/tests")]
+        tests = [path for folder in folders for path in folder.rglob("test_*.py")]
+        tests = [path for path in tests if not any(path.is_relative_to(out) for out in left_out)]
+        while time.monotonic() < end:
+            if 2 * sum(any(path.parent.glob(f"__pycache__/{path.stem}.*")) for path in tests) >= len(tests):
+                return
             time.sleep(0.5)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
-    """The order in which processes get their tests."""
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Return the order in which processes get their tests; only here is pytest-xdist needed."""
+    from by_file import ByFile
+
     return ByFile(config, log)
 
 

@@ -62,9 +62,16 @@ pygments_dark_style = "github-dark"
 
 
 def setup(app: Sphinx) -> None:
-    """Anchors of the evaluation's page are HTML, which reads well anywhere; here they become targets."""
+    """Pages read well anywhere; the site's menu, and anchors of the evaluation's page, are made here."""
     app.connect("source-read", _targets)
+    app.connect("source-read", _menu)
 
 
 def _targets(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = re.sub(r'^(#+ .*) <a id="([\w-]+)"></a>$', r"(\2)=\n\1", source[0], flags=re.MULTILINE)
+
+
+def _menu(app: Sphinx, page: str, source: list[str]) -> None:
+    """Name all pages on the first one, where a reader of the repository does not see it."""
+    if page == "index":
+        source[0] += "\n" + (HERE / "_ext" / "menu.md").read_text("utf-8")

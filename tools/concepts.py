@@ -27,6 +27,7 @@ STYLE = """
   .middle { text-anchor: middle }
   .end { text-anchor: end }
   .bar { fill: #2b6cb0 }
+  .unmeasured { fill: #cbd2d9 }
   .band { fill: #2b6cb0; opacity: 0.22 }
   .released { fill: none; stroke: #2b6cb0; stroke-width: 2 }
   .line { fill: none; stroke: #b7481f; stroke-width: 2 }
@@ -38,7 +39,7 @@ STYLE = """
   @media (prefers-color-scheme: dark) {
     svg { background: #131416 } text { fill: #e4e7eb } .small { fill: #9aa5b1 }
     .bar { fill: #63b3ed } .line { stroke: #f6ad55 } .band { fill: #63b3ed } .released { stroke: #63b3ed }
-    .axis { stroke: #3e4c59 }
+    .axis { stroke: #3e4c59 } .unmeasured { fill: #3e4c59 }
     .limit { stroke: #e4e7eb } .box { fill: #24282e; stroke: #9aa5b1 } .private { fill: #3a2f12; stroke: #b7791f }
     .arrow { stroke: #9aa5b1 }
   }
@@ -190,7 +191,7 @@ def architecture() -> None:
         box(138, 110, 126, 60, ["service or run", "noise is added"]),
         box(138, 210, 126, 60, ["key", "names accounts"]),
         box(298, 110, 126, 60, ["store", "accounts, events"]),
-        box(298, 210, 126, 60, ["back-ups", "without the key"]),
+        box(298, 210, 126, 60, ["backups", "without the key"]),
         box(474, 40, 120, 60, ["witness", "head of the chain"]),
         box(474, 130, 120, 60, ["analysts, agents", "releases, exports"]),
         box(474, 220, 120, 60, ["auditors", "verify the chain"]),
@@ -234,31 +235,29 @@ def odds() -> None:
 
 
 def accuracy() -> None:
-    """Draw the planned error of a share from one slot alone, by the number of users, for three values of ε."""
-    x0, y0, wide, high = 70, 300, 150, 58  # of a power of ten
-    users, points = (100, 1_000, 10_000, 100_000), (0.01, 0.1, 1, 10, 100)
-    parts = [text(x0, 24, "95 % error of a share, from one slot alone", "title")]
+    """Draw the planned error of a share of 10 % after 365 slots, by the number of users, for three values of ε."""
+    x0, y0, wide, high = 70, 300, 150, 110  # of a power of ten
+    users, points = (100, 1_000, 10_000, 100_000), (0.1, 1, 10)
+    parts = [text(x0, 24, "95 % error of a share of 10 %, after 365 slots", "title")]
     for number in users:
         x = x0 + wide * (log10(number) - 2)
-        parts += [line(x, y0, x, y0 - high * 4), text(x, y0 + 18, f"{number:,}", "middle small")]
+        parts += [line(x, y0, x, y0 - high * 2.3), text(x, y0 + 18, f"{number:,}", "middle small")]
     for point in points:
-        y = y0 - high * (log10(point) + 2)
+        y = y0 - high * (log10(point) + 1)
         parts += [line(x0, y, x0 + wide * 3, y), text(x0 - 8, y + 4, f"± {point:g}", "end small")]
     for epsilon in (0.5, 1, 2):
-        course, y = [], 0.0
-        for number in (100, 200, 500, 1_000, 10_000, 100_000):
-            error = dpi.plan(epsilon=epsilon, users=number, bins=20, seen=10).options[-1].half_width * 100
-            y = y0 - high * (log10(error) + 2)
-            course.append(f"{x0 + wide * (log10(number) - 2):.1f} {y:.1f}")
-        parts += [
-            f'<path d="M{" ".join(course)}" class="line"/>',
-            text(x0 + wide * 3 + 6, y + 4, f"ε = {epsilon:g}", "small"),
-        ]
+        course, x, y = [], 0.0, 0.0
+        for number in (100, 200, 300, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 30_000, 50_000, 100_000):
+            if 100 <= epsilon * number <= 100_000:  # what the plan knows
+                error = dpi.plan(epsilon=epsilon, users=number, bins=20).error("share_10", 365)
+                x, y = x0 + wide * (log10(number) - 2), y0 - high * (log10(error) + 1)
+                course.append(f"{x:.1f} {y:.1f}")
+        parts += [f'<path d="M{" ".join(course)}" class="line"/>', text(x + 6, y + 4, f"ε = {epsilon:g}", "small")]
     parts += [
         text(x0 + wide * 1.5, y0 + 38, "active users in a slot", "middle small"),
         text(x0, 46, "percentage points", "small"),
     ]
-    label = "The error falls with the number of users and with ε, in proportion to both"
+    label = "The error falls with the number of users and with ε"
     picture("accuracy", 600, 350, label, parts)
 
 
@@ -266,7 +265,7 @@ def jump() -> None:
     """Draw the released share of a value beside the true one, over a jump among users who mostly return."""
     chance, days, at = np.random.default_rng(4), 48, 24
     stream = dpi.Stream(domain=dpi.Categories(["offer", "home", "help", "news"]), epsilon=1, slot="1d")
-    truth, found = [], []
+    truth, released = [], []
     for day in range(days):
         regulars = np.flatnonzero(chance.random(4000) < 0.5)
         users = np.concatenate([regulars, 100_000 + 100 * day + np.arange(100)])
@@ -274,13 +273,13 @@ def jump() -> None:
         values = np.where(offers, "offer", chance.choice(["home", "help", "news"], users.size))
         share = stream.release(users, values).probability("offer")
         truth.append(float(offers.mean()))
-        found.append((share.value, *share.interval(0.95)))
+        released.append((share.value, *share.interval(0.95)))
     x0, y0, wide, high = 60, 290, 11.0, 420
 
     def course(shares: Iterable[float]) -> list[str]:
         return [f"{x0 + wide * (day + 0.5):.1f} {y0 - high * share:.1f}" for day, share in enumerate(shares)]
 
-    value, lower, upper = zip(*found, strict=True)
+    value, lower, upper = zip(*released, strict=True)
     parts = [text(x0, 24, "Share of “offer”: released, with its 95 % band, and the truth", "title")]
     for percent in (0, 10, 20, 30, 40, 50):
         y = y0 - high * percent / 100
@@ -299,6 +298,48 @@ def jump() -> None:
         "A share that jumps from 20 to 40 %: releases follow within some days, and their bands say how sure they are"
     )
     picture("jump", 600, 340, label, parts)
+
+
+def who() -> None:
+    """Draw which users are measured in which slots, and how much of each release is measured in its slot."""
+    chance, days, shown = np.random.default_rng(1), 30, 16
+    stream = dpi.Stream(domain=dpi.Categories(["home", "shop", "help"]), epsilon=1, slot="1d", start="2026-01-01")
+    first = [0, 0, 0, 0, 0, 0, 0, 4, 7, 10, 13, 16, 19, 22, 25, 28]  # the day on which each shown user first comes
+    habit = [1.0, 1.0, 1.0, 0.6, 0.6, 0.3, 0.3, 1.0, 0.6, 0.3, 1.0, 0.6, 0.3, 0.6, 1.0, 1.0]
+    names = [f"shown {number}" for number in range(shown)]
+    cells, fresh, left = [], [], [1.0] * shown
+    for day in range(days):
+        here = [day == first[n] or (day > first[n] and chance.random() < habit[n]) for n in range(shown)]
+        regulars = np.flatnonzero(chance.random(3000) < 0.5)
+        newcomers = 100_000 + 150 * day + np.arange(150)
+        users = [*(name for name, came in zip(names, here, strict=True) if came), *map(str, (*regulars, *newcomers))]
+        fresh.append(stream.release(users, [("home", "shop", "help")[len(user) % 3] for user in users]).measured)
+        assert stream._accounts is not None  # noqa: S101 - a stream with a ledger
+        now = [float(each) for each in stream._accounts.remaining(pl.Series(names), stream.next_slot)]
+        cells += [(day, n, left[n] - now[n]) for n in range(shown) if here[n]]
+        left = now
+    x0, y0, side = 96, 70, 16
+    parts = [text(x0, 24, "Who is measured in which slot", "title")]
+    for x, kind, words in ((0, "bar", "active and measured"), (160, "unmeasured", "active, not measured")):
+        parts.append(f'<rect x="{x0 + x}" y="38" width="{side - 2}" height="{side - 2}" class="{kind}"/>')
+        parts.append(text(x0 + x + 20, 49, words, "small"))
+    parts.append(text(x0 + 330, 49, "empty: not active", "small"))
+    for day, number, paid in cells:
+        kind = "bar" if paid > 0 else "unmeasured"
+        at = f'x="{x0 + side * day}" y="{y0 + side * number}" width="{side - 2}" height="{side - 2}"'
+        parts.append(f'<rect {at} class="{kind}"/>')
+    parts += [text(x0 - 8, y0 + 12, "users of", "end small"), text(x0 - 8, y0 + 28, "the first day", "end small")]
+    parts += [text(x0 - 8, y0 + 7 * side + 12, "newcomers", "end small")]
+    base = y0 + side * shown + 84
+    parts += [text(x0 - 8, base - 56 + 4, "100 %", "end small"), text(x0 - 8, base + 4, "0", "end small")]
+    parts.append(text(x0, base - 64, "part of each release measured in its slot; the rest is carried forward", "small"))
+    parts += [line(x0, base - 56, x0 + side * days, base - 56), line(x0, base, x0 + side * days, base)]
+    parts += [bar(x0 + side * day, base, side - 2, 56 * part) for day, part in enumerate(fresh)]
+    for day in (1, 5, 10, 15, 20, 25, 30):
+        parts.append(text(x0 + side * (day - 0.5), base + 18, str(day), "middle small"))
+    parts.append(text(x0 + side * days / 2, base + 38, "day", "middle small"))
+    label = "Newcomers are measured at once; returning users only in some slots, and the rest is carried forward"
+    picture("who", 600, base + 50, label, parts)
 
 
 def loss() -> None:
@@ -335,6 +376,7 @@ def loss() -> None:
 if __name__ == "__main__":
     accuracy()
     jump()
+    who()
     loss()
     left, certificates = play()
     account(left)

@@ -67,7 +67,7 @@ with dpi.connect("http://127.0.0.1:8321", analyst) as service:
 
 
 def missing() -> str | None:
-    """What this machine lacks, in a sentence that says how to get it; None if nothing."""
+    """Return what this machine lacks, in a sentence that says how to get it; None if nothing."""
     if os.geteuid() != 0:
         return "debootstrap needs root."
     packages = [name for name in NEEDED if shutil.which(name) is None]
@@ -75,7 +75,7 @@ def missing() -> str | None:
 
 
 def run(*words: str | Path) -> str:
-    """What a command says; if it fails, the end of that, and the end of this program."""
+    """Return what a command says; if it fails, print the end of that and end this program."""
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(
@@ -92,7 +92,7 @@ def hold(what: str, found: object, expected: object) -> None:
 
 
 def base(folder: Path) -> Path:
-    """A Debian with Python, pip and a `python`, and without what fetching it left behind."""
+    """Return a Debian with Python, pip and a `python`, and without what fetching it left behind."""
     made = folder / "base"
     if not made.exists():
         new = folder / "base.new"
@@ -132,7 +132,7 @@ class Podman:
             self._words += [f"--{name}", str(folder / name)]
 
     def __call__(self, *words: str | Path) -> str:
-        """What a command of podman says."""
+        """Return what a command of podman says."""
         return run(*self._words, *words)
 
     def succeeds(self, *words: str) -> bool:
@@ -140,7 +140,7 @@ class Podman:
         return subprocess.run([*self._words, *words], capture_output=True, check=False).returncode == 0
 
     def build(self, system: Path, folder: Path) -> None:
-        """The image `dpi`, from a clone of the repository, on a base that is this system."""
+        """Build the image `dpi`, from a clone of the repository, on a base that is this system."""
         tarball, clone = folder / "base.tar", folder / "clone"
         run("tar", "-C", system, "-cf", tarball, ".")
         self("import", "--quiet", "--change", 'CMD ["python"]', tarball, "localhost/python:3.11-slim")
@@ -150,11 +150,11 @@ class Podman:
             self("build", *options, *pip_mounts(Path(hidden)), "--file", clone / "deploy" / "Containerfile", clone)
 
     def once(self, *words: str) -> str:
-        """What a command of the image says, in a container of its own."""
+        """Return what a command of the image says, in a container of its own."""
         return self("run", "--rm", "--network", "none", *LIMITS, "--entrypoint", words[0], "dpi", *words[1:])
 
     def start(self, name: str, settings: Path, *options: str) -> None:
-        """The service, once its health check succeeds."""
+        """Start the service, and wait until its health check succeeds."""
         words = ["--detach", "--name", name, "--network", "none", *LIMITS, *options]
         began = time.monotonic()
         self("run", *words, "--volume", f"{settings}:/etc/dpi:ro", "--volume", "kept:/var/lib/dpi", "dpi")
@@ -165,7 +165,7 @@ class Podman:
         print(f"{name}: healthy {time.monotonic() - began:.1f} s after its start", flush=True)
 
     def log(self, name: str) -> str:
-        """What a container has written on both outputs."""
+        """Return what a container has written on both outputs."""
         done = subprocess.run([*self._words, "logs", name], capture_output=True, text=True, check=False)
         return done.stdout + done.stderr
 
@@ -179,7 +179,7 @@ class Podman:
 
 
 def configured(folder: Path, serve: str) -> Path:
-    """A folder to mount at /etc/dpi, which the container's user can read."""
+    """Return a folder to mount at /etc/dpi, which the container's user can read."""
     folder.mkdir()
     (folder / "pages.txt").write_text("home\nsearch\n", encoding="utf-8")
     begin = time.strftime("%Y-%m-%dT%H:%M:00Z", time.gmtime())
@@ -197,7 +197,7 @@ def sizes(podman: Podman) -> None:
 
 
 def in_the_clear(podman: Podman, folder: Path) -> None:
-    """Listening on the container's loopback: who it is, what it writes and where, events in, a release out."""
+    """Try the container's loopback: who it is, what it writes and where, events in, a release out."""
     podman.start("plain", configured(folder / "plain", PLAIN))
     within = ("exec", "plain")
     hold("the user of process 1", podman(*within, "stat", "--format", "%U %u", "/proc/1"), f"dpi {USER}")
@@ -225,7 +225,7 @@ def in_the_clear(podman: Podman, folder: Path) -> None:
 
 
 def with_tls(podman: Podman, folder: Path) -> None:
-    """The same store again, on every interface and another port, with nothing but the volume and /tmp to write on."""
+    """Try the same store again, on every interface and another port, with nothing but the volume and /tmp to write."""
     settings = configured(folder / "tls", PLAIN + TLS)
     private, certificate = settings / "private.pem", settings / "certificate.pem"
     made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=example.org"]
@@ -239,7 +239,7 @@ def with_tls(podman: Podman, folder: Path) -> None:
 
 
 def without_a_service(podman: Podman) -> None:
-    """The health check is one that can fail."""
+    """Try that the health check can fail."""
     options = ["--detach", "--name", "idle", "--network", "none", *LIMITS, "--entrypoint", "sleep"]
     podman("run", *options, "dpi", "60")
     hold("healthy without a service", podman.succeeds("healthcheck", "run", "idle"), False)

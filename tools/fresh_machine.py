@@ -21,13 +21,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def commands(readme: str) -> list[str]:
-    """The lines of the first block, without their comments."""
+    """Return the lines of the first block, without their comments."""
     block = readme.partition("\n```\n")[2].partition("\n```\n")[0]
     return [command for line in block.splitlines() if (command := line.partition("#")[0].strip())]
 
 
 def run(command: str, folder: Path, home: Path) -> tuple[int, float]:
-    """The exit code and the seconds of a command that knows its PATH and an empty home."""
+    """Return the exit code and the seconds of a command that knows its PATH and an empty home."""
     began = time.monotonic()
     done = subprocess.run(
         ["/bin/sh", "-c", command], cwd=folder, env={"PATH": os.environ["PATH"], "HOME": str(home)}, check=False

@@ -28,8 +28,8 @@ from dpi.certificates.declared import DeclaredOptions
 from dpi.events.identity import users
 from dpi.store import Store
 from dpi.store.backup import back_up
-from dpi.store.bank import stored_accounts
 from dpi.store.export import export
+from dpi.store.ledger_session import stored_accounts
 
 ROOT = Path(__file__).resolve().parent.parent
 STORES = ROOT / "tests" / "store" / "stores"
@@ -64,7 +64,7 @@ def release(store: Store, name: str, slots: Iterable[int], top: int | None) -> N
 
 def said(store: Store, people: Sequence[str] = PEOPLE) -> dict[str, Any]:
     """Return what is known of every class, and what each of these users has left in the slot that is next."""
-    found: dict[str, Any] = {}
+    balances: dict[str, Any] = {}
     for name, text in sorted(store.streams().items()):
         reached, bounds = store.reached(name), store.bounds(name)
         assert reached is not None  # noqa: S101 - of a stream that was filled
@@ -73,12 +73,12 @@ def said(store: Store, people: Sequence[str] = PEOPLE) -> dict[str, Any]:
         left = accounts.remaining(users(people, declared.ids), following)
         known = {} if bounds is None else {part: [*getattr(bounds, part)] for part in ("left", "spent", "largest")}
         accounts_left = {user: float(each) for user, each in zip(people, left, strict=True)}
-        found[name] = known | {"last": reached[0], "accounts": accounts_left}
-    return found
+        balances[name] = known | {"last": reached[0], "accounts": accounts_left}
+    return balances
 
 
 def write_sqlite(folder: Path) -> dict[str, Any]:
-    """A store in a file, and its export."""
+    """Write a store in a file, and its export."""
     with dpi.open_store(folder / "visits.db") as store:
         fill(store)
         export(store, folder / "public.db")
@@ -86,20 +86,20 @@ def write_sqlite(folder: Path) -> dict[str, Any]:
 
 
 def write_buckets(folder: Path) -> dict[str, Any]:
-    """A back-up of a store with accounts in files; the store itself knows its folder by its place."""
+    """Write a back-up of a store with accounts in files; the store itself knows its folder by its place."""
     with tempfile.TemporaryDirectory() as place:
         path, key, witness = Path(place) / "visits.db", folder / "visits.key", folder / "visits.witness"
         with dpi.open_store(path, key_file=key, witness=witness) as store:
             fill(store, TOP)
             store.lay_out(bits=2)
             release(store, "pages", range(4, 5), TOP)  # a run beside the files
-            found = said(store)
+            facts = said(store)
         back_up(path, folder / "copy.db")
-    return found
+    return facts
 
 
 def write_postgres(folder: Path) -> dict[str, Any]:
-    """A dump of a schema, as `pg_dump` writes it."""
+    """Write a dump of a schema, as `pg_dump` does."""
     import psycopg
 
     url = f"{SERVER}{'&' if '?' in SERVER else '?'}schema={SCHEMA}"
@@ -108,14 +108,14 @@ def write_postgres(folder: Path) -> dict[str, Any]:
         try:
             with dpi.open_store(url, key_file=folder / "dpi.key", witness=folder / "visits.witness") as store:
                 fill(store, TOP)
-                found = said(store)
+                facts = said(store)
             command = ["pg_dump", f"--schema={SCHEMA}", "--inserts", "--no-owner", "--no-privileges", SERVER]
             dumped = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         finally:
             connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
     statements = [line for line in dumped.splitlines() if not line.startswith(("--", "\\"))]
     (folder / "dump.sql").write_text("\n".join(statements) + "\n", "utf-8")
-    return found
+    return facts
 
 
 def write_memory(folder: Path) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def write_memory(folder: Path) -> dict[str, Any]:
 
 
 def write_service(folder: Path) -> dict[str, Any]:
-    """The folder of a service: two slots are released, and events of the next one wait."""
+    """Write the folder of a service: two slots are released, and events of the next one wait."""
     sys.path.insert(0, str(ROOT / "tests"))
     serving = import_module("serving")
     (folder / "dpi.toml").write_text(
@@ -136,14 +136,14 @@ def write_service(folder: Path) -> dict[str, Any]:
         "utf-8",
     )
     (folder / "pages.json").write_text('{"kind": "categories", "values": ["home", "search"]}\n', "utf-8")
-    with serving.running(folder, serving.settings()) as found:
+    with serving.running(folder, serving.settings()) as running:
         for slot in range(3):
             rows = [(user, 10.0 * slot + place / 10, "home") for place, user in enumerate(PEOPLE[slot : slot + 5])]
-            found.set(10.0 * slot + 5)
-            assert found.send(rows, slot).status_code == 200  # noqa: S101 - or there is nothing to keep
-        tokens = dict(found.tokens)
+            running.set(10.0 * slot + 5)
+            assert running.send(rows, slot).status_code == 200  # noqa: S101 - or there is nothing to keep
+        tokens = dict(running.tokens)
         (folder / "of-tests.json").write_text(json.dumps(tokens, indent=1) + "\n", "utf-8")
-        now = (found.service.clock() - serving.MOMENT) / serving.SECOND
+        now = (running.service.clock() - serving.MOMENT) / serving.SECOND
     with dpi.open_store(folder / "visits.db", read_only=True, curator=True) as store:
         return {"now": now} | said(store)
 
@@ -159,13 +159,13 @@ WRITERS = {
 
 def write(target: Path) -> dict[str, Any]:
     """Write all stores into a folder, and return what is said of them."""
-    found = {}
+    stores = {}
     for name, writer in WRITERS.items():
         (target / name).mkdir()
-        found[name] = writer(target / name)
+        stores[name] = writer(target / name)
     for left in (*target.rglob("*.lock"), *target.rglob("*-shm"), *target.rglob("*-wal")):
         left.unlink()
-    return found
+    return stores
 
 
 def pack(folder: Path, said_of: Mapping[str, Any], version: str, into: Path) -> None:

@@ -1,12 +1,14 @@
-"""Writes the reference of every command's options from their declarations: docs/options.md.
+"""Writes tables of every command's options from their declarations into docs/cli.md, below the command's heading.
 
-    python tools/options.py            # write it (`make reference`)
+    python tools/options.py            # write them (`make reference`)
 
-An option is declared once, with its name, kind, default and help; this page, `--help` and `dpi.toml` are made of that.
+An option is declared once, with its name, kind, default and help; these tables, `--help` and `dpi.toml` are made of
+that. An option that is the same as one of `run` is named only.
 """
 
 from __future__ import annotations
 
+import re
 from inspect import Parameter, getdoc
 from pathlib import Path
 
@@ -14,25 +16,32 @@ from dpi.cli._parameters import options_of
 from dpi.cli.commands import COMMANDS, SUBCOMMANDS, function
 from dpi.settings.declaration import Declared
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
-HEAD = """# Options of every command
-
-Each table lists the options of one command. An option with dashes is a flag. An option without dashes is a line of
-`dpi.toml`, or `--config KEY=VALUE` ([how](cli.md#dpitoml)). `make reference` writes this page from the program.
-"""
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+MARK = re.compile(r"^<!-- options ([\w ]+) -->\n.*?^<!-- end of options -->$", re.MULTILINE | re.DOTALL)
 
 
 def page() -> str:
-    """Return the page: a section for each command."""
-    return "\n".join([HEAD, *(section(name) for name in sorted((*COMMANDS, *SUBCOMMANDS)))])
+    """Return the page with the tables of today, of every command once."""
+    text = PAGE.read_text("utf-8")
+    found, known = MARK.findall(text), sorted((*COMMANDS, *SUBCOMMANDS))
+    if sorted(found) != known:
+        raise SystemExit(f"docs/cli.md must have `<!-- options NAME -->` once for each of {', '.join(known)}.")
+    return MARK.sub(lambda mark: f"<!-- options {mark[1]} -->\n\n{section(mark[1])}\n\n<!-- end of options -->", text)
 
 
 def section(name: str) -> str:
-    """Return a command with what it is for and a table of its options."""
-    rows = [row(each) for each in options_of(name).values() if each.name not in ("json", "config")]
-    table = ["| option | value | default | meaning |", "|---|---|---|---|", *rows]
+    """Return what a command is for and a table of its options."""
+    shown = {each.name: row(each) for each in options_of(name).values() if each.name not in ("json", "config")}
+    usual = {row(each) for each in options_of("run").values()} if name != "run" else set()
+    own = [line for line in shown.values() if line not in usual]
+    shared = [line.split(" | ")[0].removeprefix("| ") for line in shown.values() if line in usual]
     said = (getdoc(function(name)) or "").partition("\n\n")[0]
-    return "\n".join([f"## {name}", "", said, "", *table, ""])
+    parts = [" ".join(said.split())]
+    if own:
+        parts.append("\n".join(["| option | value | default | meaning |", "|---|---|---|---|", *own]))
+    if shared:
+        parts.append(f"As in [`run`](#run): {', '.join(shared)}.")
+    return "\n\n".join(parts)
 
 
 def row(each: Declared) -> str:

@@ -61,9 +61,9 @@ def check(folder: Path) -> str:
 
 
 def axioms_of(told: str) -> set[str]:
-    """The axioms that Coq has printed: those of other files by their file, those of open files by their name alone."""
+    """Return the axioms that Coq has printed: those of other files by their file, those of open files by name alone."""
     lists = [part.partition("Closed under the global context")[0] for part in told.split("Axioms:\n")[1:]]
-    return {found for part in lists for found in re.findall(r"^([A-Za-z_][\w.']*)(?: :|\n  :)", part, re.MULTILINE)}
+    return {name for part in lists for name in re.findall(r"^([A-Za-z_][\w.']*)(?: :|\n  :)", part, re.MULTILINE)}
 
 
 OPEN = re.compile(r"\b(Admitted|admit|Axioms?|Parameters?|Conjecture|give_up|Unset\s+Guard|bypass_check)\b")
@@ -74,11 +74,11 @@ _NAMED = re.compile(r"^\s*(?:Theorem|Lemma|Corollary|Definition|Fixpoint|Record|
 
 
 def left_open(text: str) -> list[str]:
-    """What of a file of Coq is not proved, in words of its code; comments do not count."""
+    """Return what of a file of Coq is not proved, in words of its code; comments do not count."""
     code = re.sub(r"\(\*.*?\*\)", "", text, flags=re.DOTALL)
     ended = code.count("Qed.") + code.count("Defined.")
     unfinished = [] if code.count("Proof.") == ended else ["a proof without `Qed.`"]
-    return [found[0] for found in OPEN.finditer(code)] + unfinished
+    return [match[0] for match in OPEN.finditer(code)] + unfinished
 
 
 def unknown_lemmas(page: str, files: dict[str, str]) -> list[str]:

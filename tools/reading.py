@@ -24,22 +24,22 @@ LONG = 25
 def sentences(text: str) -> list[str]:
     """Those of a page's paragraphs and lists, links by their words."""
     plain = re.sub(r"\]\([^)]*\)", "]", LEFT_OUT.sub("\n\n", COMMENT.sub("", text)))
-    found = [part for paragraph in PARAGRAPH.split(plain) for part in END.split(" ".join(paragraph.split()))]
-    return [part for part in found if len(part.split()) > 1]
+    parts = [part for paragraph in PARAGRAPH.split(plain) for part in END.split(" ".join(paragraph.split()))]
+    return [part for part in parts if len(part.split()) > 1]
 
 
 def measure(page: Path) -> tuple[int, float, float, str]:
     """Words, mean words of a sentence, the share of long sentences, and the longest one."""
     text = page.read_text("utf-8")
-    found = sentences(text) or [""]
-    lengths = [len(sentence.split()) for sentence in found]
+    read = sentences(text) or [""]
+    lengths = [len(sentence.split()) for sentence in read]
     long = sum(length > LONG for length in lengths) / len(lengths)
     words = [word for word in COMMENT.sub("", text).split() if re.search(r"\w", word)]
-    return len(words), sum(lengths) / len(lengths), long, max(found, key=lambda each: len(each.split()))
+    return len(words), sum(lengths) / len(lengths), long, max(read, key=lambda each: len(each.split()))
 
 
 def main(names: list[str]) -> int:
-    """A line for each page, and one for all of them."""
+    """Print a line for each page, and one for all of them."""
     pages = [Path(name) for name in names] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     rows = [(page.name, *measure(page)) for page in pages]
     print(f"{'page':24} {'words':>6} {'mean':>5} {'> 25':>5} longest sentence")

@@ -62,8 +62,10 @@ def git(*words: str) -> str:
 
 def version_of(source: Path) -> str:
     """Return the version that a source tree states."""
-    (found,) = re.findall(r'^__version__ = "(.+)"$', (source / "src/dpi/_version.py").read_text("utf-8"), re.MULTILINE)
-    return str(found)
+    (version,) = re.findall(
+        r'^__version__ = "(.+)"$', (source / "src/dpi/_version.py").read_text("utf-8"), re.MULTILINE
+    )
+    return str(version)
 
 
 def places(source: Path) -> Iterator[tuple[Path, str]]:
@@ -77,7 +79,7 @@ def set_version(source: Path, version: str) -> list[str]:
     changed = []
     for path, stated in places(source):
         text = path.read_text("utf-8")
-        new = re.sub(stated, lambda found: found[0].replace(found[1], version), text, flags=re.MULTILINE)
+        new = re.sub(stated, lambda match: match[0].replace(match[1], version), text, flags=re.MULTILINE)
         if new != text:
             path.write_text(new, "utf-8")
             changed.append(str(path.relative_to(source)))
@@ -86,22 +88,22 @@ def set_version(source: Path, version: str) -> list[str]:
 
 def missing(source: Path) -> list[str]:
     """Return what a release needs and this commit lacks."""
-    version, found = version_of(source), []
+    version, problems = version_of(source), []
     for path, stated in places(source):
         if set(re.findall(stated, path.read_text("utf-8"), re.MULTILINE)) - {version}:
-            found.append(f"{path.relative_to(source)} has another version than {version}: `tools/release.py --set`.")
+            problems.append(f"{path.relative_to(source)} has another version than {version}: `tools/release.py --set`.")
     headings = re.findall(r"^## (.+)$", (source / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     if headings[0] != version:
-        found.append(f"CHANGELOG.md begins with {headings[0]!r}: what users notice of {version} must stand first.")
+        problems.append(f"CHANGELOG.md begins with {headings[0]!r}: what users notice of {version} must stand first.")
     if json.loads((source / "deploy/sbom.cdx.json").read_text("utf-8"))["metadata"]["component"]["version"] != version:
-        found.append("deploy/sbom.cdx.json is of another version: `make sbom`.")
+        problems.append("deploy/sbom.cdx.json is of another version: `make sbom`.")
     if not (source / "tests" / "store" / "stores" / f"{version}.json").exists():
-        found.append(f"there are no stores of {version} that later versions are tested on: `tools/old_stores.py`.")
+        problems.append(f"there are no stores of {version} that later versions are tested on: `tools/old_stores.py`.")
     if git("status", "--porcelain"):
-        found.append("there are changes that are not committed; they are not in what is built.")
+        problems.append("there are changes that are not committed; they are not in what is built.")
     if f"v{version}" not in git("tag", "--points-at", "HEAD").split():
-        found.append(f"the commit has no tag v{version}.")
-    return found
+        problems.append(f"the commit has no tag v{version}.")
+    return problems
 
 
 def build(source: Path, folder: Path, moment: str, *kinds: str) -> None:
@@ -182,8 +184,8 @@ def try_wheels(source: Path, folder: Path, python: str, version: str) -> None:
 
 def working(python: str) -> bool:
     """Return whether a program of this name is a Python that starts."""
-    found = shutil.which(python)
-    return found is not None and subprocess.run([found, "-V"], capture_output=True, check=False).returncode == 0
+    program = shutil.which(python)
+    return program is not None and subprocess.run([program, "-V"], capture_output=True, check=False).returncode == 0
 
 
 def main() -> int:
@@ -199,10 +201,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         source = committed(folder)
-        found = missing(source)
-        for problem in found:
+        problems = missing(source)
+        for problem in problems:
             print(f"missing: {problem}", flush=True)
-        if found and not asked.rehearse:
+        if problems and not asked.rehearse:
             print("Nothing was built; `--rehearse` builds nevertheless.")
             return 1
         different = make(source, folder)
@@ -214,7 +216,7 @@ def main() -> int:
                 print(f"Python {number}: installed with hashes, and used.", flush=True)
             else:
                 print(f"Python {number}: not on this machine.", flush=True)
-    return 1 if found or different else 0
+    return 1 if problems or different else 0
 
 
 def committed(folder: Path) -> Path:

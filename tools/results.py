@@ -67,6 +67,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "histogram": ("src/dpi/histogram", "what a user contributes"),
     "noise": ("src/dpi/noise", "how noise is drawn"),
     "budget": ("src/dpi/budget", "accounts"),
+    "estimator": ("src/dpi/estimator", "the learned estimator"),
     "mechanism": ("src/dpi/mechanism", "the estimator"),
     "release": ("src/dpi/release", "releases"),
     "store": ("src/dpi/store", "stores"),
@@ -185,13 +186,13 @@ class Result:
 
 
 def _reached(goal: Goal) -> bool:
-    _, found, relation, bound = goal
-    return found <= bound if relation == AT_MOST else found >= bound
+    _, figure, relation, bound = goal
+    return figure <= bound if relation == AT_MOST else figure >= bound
 
 
 def _told(goal: Goal) -> str:
-    what, found, relation, bound = goal
-    return f"* {'Goal reached' if _reached(goal) else '**Goal missed**'}: {what} {write(found)}, {relation} {bound:g}."
+    what, figure, relation, bound = goal
+    return f"* {'Goal reached' if _reached(goal) else '**Goal missed**'}: {what} {write(figure)}, {relation} {bound:g}."
 
 
 def write(cell: Cell) -> str:
@@ -263,15 +264,15 @@ def digest(part: str, script: str) -> str:
 
 @cache
 def _digest(place: Path) -> str:
-    """The digest of a folder, or of a script and the benchmarks that it imports."""
-    found = hashlib.blake2b(digest_size=8)
+    """Return the digest of a folder, or of a script and the benchmarks that it imports."""
+    hashed = hashlib.blake2b(digest_size=8)
     for path in sorted(place.rglob("*.py")) if place.is_dir() else _scripts(place):
-        found.update(f"{path.relative_to(ROOT)}\n{_tree(path)}\n".encode())
-    return found.hexdigest()
+        hashed.update(f"{path.relative_to(ROOT)}\n{_tree(path)}\n".encode())
+    return hashed.hexdigest()
 
 
 def _tree(path: Path) -> str:
-    """The syntax tree of a file without strings that do nothing, and with all sentences alike: words move no figure."""
+    """Return the syntax tree of a file without strings that do nothing, and with all sentences alike."""
     tree = ast.parse(path.read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SENTENCE.search(node.value):
@@ -284,24 +285,24 @@ def _tree(path: Path) -> str:
 
 
 def _scripts(script: Path) -> list[Path]:
-    """A benchmark, and the other benchmarks that it imports."""
-    found, waiting = set[Path](), [script]
+    """Return a benchmark, and the other benchmarks that it imports."""
+    scripts, waiting = set[Path](), [script]
     while waiting:
         path = waiting.pop()
-        found.add(path)
+        scripts.add(path)
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             named = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             named += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
             for beside in {script.parent / each.split(".")[0] for each in named}:
                 files = {beside.with_suffix(".py"), *beside.glob("*.py")}
-                waiting += [each for each in files - found if each.exists()]
-    return sorted(found)
+                waiting += [each for each in files - scripts if each.exists()]
+    return sorted(scripts)
 
 
 def fill(text: str) -> str:
     """Return a page's text with the figures that it names."""
-    text = TABLE.sub(lambda found: f"{found[1]}\n{_table(found[2], found[3].splitlines())}\n\n<!-- end -->", text)
-    return FIGURE.sub(lambda found: f"{found[1]}{read(found[2]).value(found[3])}<!-- end -->", text)
+    text = TABLE.sub(lambda match: f"{match[1]}\n{_table(match[2], match[3].splitlines())}\n\n<!-- end -->", text)
+    return FIGURE.sub(lambda match: f"{match[1]}{read(match[2]).value(match[3])}<!-- end -->", text)
 
 
 def _table(name: str, lines: list[str]) -> str:
@@ -311,7 +312,7 @@ def _table(name: str, lines: list[str]) -> str:
 
 def included(text: str) -> set[str]:
     """Return the names of the results that a page repeats."""
-    return {found[2] for pattern in (TABLE, FIGURE) for found in pattern.finditer(text)}
+    return {match[2] for pattern in (TABLE, FIGURE) for match in pattern.finditer(text)}
 
 
 def write_pages() -> None:
@@ -342,8 +343,8 @@ def main(wanted: list[str]) -> None:
         cost = "? s" if result.seconds is None else f"{write(result.seconds)} s"
         print(f"{name:32} {cost:>8}  {result.stale}")
     for name, result in results.items():
-        for what, found, relation, bound in result.missed:
-            print(f"{name:32} goal missed: {what} {write(found)}, {relation} {bound:g}")
+        for what, figure, relation, bound in result.missed:
+            print(f"{name:32} goal missed: {what} {write(figure)}, {relation} {bound:g}")
     print(f"{len(stale)} of {len(results)} results are stale.")
     if stale:  # a command may write several results, the last one at its end
         costs = dict(sorted((result.command, result.seconds or 0.0) for result in stale.values()))

@@ -41,7 +41,7 @@ STYLE = """
 
 
 def layers() -> list[list[str]]:
-    """The rooms by the import contract, the highest layer first."""
+    """Return the rooms by the import contract, the highest layer first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     (packages,) = [one for one in contracts if one.get("layers", [""])[-1] == "dpi"]
     (core,) = [one for one in contracts if one.get("containers") == ["dpi"]]
@@ -68,10 +68,10 @@ def reduced(arrows: Arrows) -> Arrows:
     """Without the arrows that follow from others."""
 
     def reach(rooms: Iterable[str]) -> set[str]:
-        found: set[str] = set()
+        reached: set[str] = set()
         for room in rooms:
-            found |= arrows[room] | reach(arrows[room])
-        return found
+            reached |= arrows[room] | reach(arrows[room])
+        return reached
 
     return {room: others - reach(others) for room, others in arrows.items()}
 
@@ -124,7 +124,7 @@ class Drawing:
             left += self._width(place) + gap
 
     def svg(self) -> str:
-        """The picture."""
+        """Return the picture."""
         height = ROW * len(self.rows) + MARGIN
         down = {place: MARGIN + ROW * number for number, row in enumerate(self.rows) for place in row}
         parts = [

@@ -26,7 +26,7 @@ BOM = ROOT / "deploy" / "sbom.cdx.json"
 
 
 def installed(folder: Path) -> tuple[Path, str]:
-    """The interpreter of an environment that holds dpi, its dependencies, and no installer; and dpi's version."""
+    """Return the interpreter of an environment of dpi and its dependencies, without installer; and dpi's version."""
     run = [sys.executable, "-m"]
     subprocess.run([*run, "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
@@ -38,11 +38,11 @@ def installed(folder: Path) -> tuple[Path, str]:
 
 
 def listed(python: Path) -> dict[str, Any]:
-    """What the tool says of an environment, without times and random numbers."""
+    """Return what the tool says of an environment, without times and random numbers."""
     options = ["--pyproject", "pyproject.toml", "--mc-type", "library", "--short-PURLs", "--output-reproducible"]
     command = [sys.executable, "-m", "cyclonedx_py", "environment", *options, str(python)]
-    found: dict[str, Any] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
-    return found
+    bill: dict[str, Any] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+    return bill
 
 
 def of_the_core(bom: dict[str, Any], version: str) -> None:
@@ -57,7 +57,7 @@ def of_the_core(bom: dict[str, Any], version: str) -> None:
 
 
 def without_addresses(part: Any) -> Any:
-    """The same without references to other places."""
+    """Return the same without references to other places."""
     if isinstance(part, dict):
         return {name: without_addresses(value) for name, value in part.items() if name != "externalReferences"}
     return [without_addresses(value) for value in part] if isinstance(part, list) else part

@@ -46,7 +46,7 @@ class Shop:
 
     def __init__(self, folder: Path) -> None:
         stream = StreamSettings(
-            name="visits", domain=dpi.Categories(PAGES), epsilon="1", slot="1h", season=24,
+            name="visits", domain=dpi.Categories(PAGES), epsilon="1", slot="1h", season=24, people="0.2",
             begin=datetime.fromtimestamp(BEGIN, UTC).isoformat(),
         )  # fmt: skip
         self.now = BEGIN * 1_000_000

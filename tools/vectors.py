@@ -59,11 +59,11 @@ def sealed(text: str, signer: Signer = SIGNER) -> Facts:
 
 def linked(texts: list[Facts]) -> list[Facts]:
     """Return facts as entries that follow each other."""
-    head, found = "0" * 64, []
+    head, entries = "0" * 64, []
     for number, facts in enumerate(texts):
-        found.append(sealed(canonical({"format": 1, **facts, "sequence": number, "previous": head})))
-        head = found[-1]["digest"]
-    return found
+        entries.append(sealed(canonical({"format": 1, **facts, "sequence": number, "previous": head})))
+        head = entries[-1]["digest"]
+    return entries
 
 
 def facts_of(entries: list[Facts]) -> list[Facts]:
@@ -282,14 +282,14 @@ def main() -> None:
             continue
         numbered = [{"entry": number, **entry} for number, entry in enumerate(entries)]
         ring = Verifier(OTHER.verifier.key, (SIGNER.verifier.key,)) if "rotated" in name else SIGNER.verifier
-        found = {
+        vector = {
             "about": about,
             "wrong_at": wrong_at,
             "sums": needs_sums,
             "key": ring.pem(),
             "entries": numbered,
         }
-        path.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        path.write_text(json.dumps(vector, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

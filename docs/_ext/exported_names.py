@@ -1,8 +1,12 @@
-"""A page for each name that `dpi` exports: the list is the package's own, so that none is forgotten."""
+"""A page for each name that `dpi` exports: the list is the package's own, so that none is forgotten.
+
+Some names that are not exported have a page too: what exported names return or take.
+"""
 
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +35,16 @@ TITLES = {
 }
 
 
+FURTHER = {
+    "Releases": (dpi._HOME["open"], "Releases"),
+    "Share": (dpi.Release.probability.__module__, "Releases"),
+    "LogSquared": (dpi._HOME["Converging"], "Budgets"),
+}
+"""Where a class is that exported names return or take, and its theme."""
+TABLES = {"Stream", "Ledger", "Release", "follow"}
+"""Names whose parameters have a table in the reference of streams."""
+
+
 def write(app: Sphinx, config: Config) -> None:
     """The pages, and the one that lists them by theme."""
     folder = Path(app.srcdir) / "api"
@@ -40,7 +54,15 @@ def write(app: Sphinx, config: Config) -> None:
     for name, module in dpi._HOME.items():
         themes[TITLES[module.split(".")[1]]].append(name)
         pages[f"{name}.md"] = page(name)
-    lines = ["# API", "", "Every name that `import dpi` gives, on a page of its own.", ""]
+    for name, (_, title) in FURTHER.items():
+        themes[title].append(name)
+        pages[f"{name}.md"] = page(name)
+    lines = [
+        "# API",
+        "",
+        "Every name that `import dpi` gives, on a page of its own, and what these return or take.",
+        "",
+    ]
     for title, names in themes.items():
         lines += [f"## {title}", "", "| | |", "|---|---|"]
         lines += [f"| [`{name}`]({name}.md) | {summary(name)} |" for name in names] + [""]
@@ -57,15 +79,22 @@ def write(app: Sphinx, config: Config) -> None:
 
 def summary(name: str) -> str:
     """The first line of its docstring."""
-    return (inspect.getdoc(getattr(dpi, name)) or "").partition("\n")[0].replace("|", "\\|")
+    return (inspect.getdoc(found(name)) or "").partition("\n")[0].replace("|", "\\|")
+
+
+def found(name: str) -> object:
+    """What has the name."""
+    return getattr(import_module(FURTHER[name][0]) if name in FURTHER else dpi, name)
 
 
 def page(name: str) -> str:
     """A class with its public members; a function; or an object that is called."""
-    found = getattr(dpi, name)
-    directive = "autoclass" if inspect.isclass(found) else "autofunction" if inspect.isroutine(found) else "autodata"
+    thing = found(name)
+    directive = "autoclass" if inspect.isclass(thing) else "autofunction" if inspect.isroutine(thing) else "autodata"
     options = {"autoclass": "   :members:\n", "autofunction": "", "autodata": "   :no-value:\n"}[directive]
-    return f"# {name}\n\n```{{eval-rst}}\n.. {directive}:: dpi.{name}\n{options}```\n"
+    where = f"{FURTHER[name][0]}.{name}" if name in FURTHER else f"dpi.{name}"
+    table = "Its parameters and members [in tables](../streams.md#parameters).\n\n" if name in TABLES else ""
+    return f"# {name}\n\n{table}```{{eval-rst}}\n.. {directive}:: {where}\n{options}```\n"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
