@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +21,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import dpi  # noqa: F401 - a module that a doctest imports first, by its path, would exist twice
+from dpi.noise.source import SystemSource, UnsafeSeededSource
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
+
+LONG = "DPI_SLOW" in os.environ or "DPI_EXAMPLES" in os.environ
+SYSTEM = SystemSource.words
 
 # What decides whether a change may land is the same on every machine: examples follow from the test alone, and those
 # that were found are in the tests. `make test-all` and `make nightly` look for new ones, and keep them in .hypothesis.
@@ -134,6 +139,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         rank = {file: number for number, file in enumerate(LONGEST)}
         items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Noise follows from the test alone, as examples do. Other processes have their own; long runs look for more."""
+    SystemSource.words = SYSTEM  # type: ignore[method-assign]
+    if not LONG and not item.get_closest_marker("system"):
+        seeded, process = UnsafeSeededSource(zlib.crc32(item.nodeid.encode())), os.getpid()
+        SystemSource.words = lambda self, count: (  # type: ignore[method-assign]
+            seeded.words(count) if os.getpid() == process else SYSTEM(self, count)
+        )
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ def test_a_seed_has_one_sequence_of_words():
         assert source.words(count).tobytes() == expected
 
 
+@pytest.mark.system
 def test_forked_processes_share_no_bits():
     """A child that draws after a fork gets other bits than its parent."""
     source = SystemSource()
@@ -33,6 +34,7 @@ def test_forked_processes_share_no_bits():
     assert theirs != source.words(4).tobytes()
 
 
+@pytest.mark.system
 def test_system_source_asks_the_operating_system_each_time(monkeypatch):
     """Every call reaches os.urandom for exactly the bytes it needs: nothing is kept back."""
     asked = []

@@ -1,5 +1,7 @@
 """A declared season: what phases have of their own, for all users alike."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from dpi.mechanism import users as estimator
 from dpi.mechanism.users import _season as season
 from dpi.mechanism.users._season import Season
 
-PERIOD, BINS = 6, 8
+PERIOD, BINS, COMMON = 6, 8, 0.04**2
 LAWS = np.random.default_rng(8).dirichlet(np.full(BINS, 1.5), PERIOD)
 
 
@@ -35,8 +37,8 @@ def taught(rounds=6):
     known = Season.begun(PERIOD, BINS)
     for slot in range(rounds * PERIOD):
         phase = slot % PERIOD
-        often = (4 / 3 if phase % 2 else 2 / 3) * 100
-        known = season.learn_phase(known, phase, 1e4 * LAWS[phase], 1e4, 1.0, np.array([often, 100.0]))
+        often = 4 / 3 if phase % 2 else 2 / 3
+        known = season.learn_phase(known, phase, 1e4 * LAWS[phase], 1e4, 1.0, np.array([often, 1.0]))
     return known
 
 
@@ -67,20 +69,48 @@ def test_a_profile_keeps_the_whole():
 def test_activity_is_a_ratio_too():
     """Twice as many in odd phases."""
     known = taught()
-    assert season.phase_activity(known, 1) / season.phase_activity(known, 2) == pytest.approx(2, rel=0.1)
+    assert season.activities(known, COMMON)[1] / season.activities(known, COMMON)[2] == pytest.approx(2, rel=0.1)
+
+
+def test_activity_is_shrunk_by_what_phases_say():
+    """Phases that are alike but for chance are taken for alike; one that differs stays apart, seen once or often."""
+    rng, known = np.random.default_rng(4), Season.begun(7, BINS)
+    for slot in range(70):
+        told = 1 + COMMON**0.5 * rng.normal()
+        known = season.learn_phase(known, slot % 7, np.ones(BINS), 8.0, 1.0, np.array([told, 1.0]))
+        if slot == 20:
+            alike = season.activities(known, COMMON)
+    own = known.activity[0] / known.activity[1]
+    assert np.ptp(season.activities(known, COMMON)) < 0.5 * np.ptp(own)
+    np.testing.assert_allclose(alike, 1, atol=2 * COMMON**0.5)
+    for _ in range(3):
+        known = season.learn_phase(known, 6, np.ones(BINS), 8.0, 1.0, np.array([0.5, 1.0]))
+    weekend = season.activities(known, COMMON)
+    assert weekend[6] < 0.95 * weekend[:6].min()
+
+
+def test_ten_slots_of_a_phase_count_at_most():
+    """Whatever sums an earlier version left: they are scaled once, and then a phase that changed is learned anew."""
+    known = Season.begun(2, BINS)
+    known = replace(known, activity=np.array([[500.0, 300.0], [400.0, 400.0]]))
+    for slot in range(60):
+        told = 0.8 if slot % 2 else 1.2
+        known = season.learn_phase(known, slot % 2, np.ones(BINS), 8.0, 1.0, np.array([told, 1.0]))
+        assert (known.activity[1] < 10 + 1e-9).all()
+    assert season.activities(known, COMMON) == pytest.approx([1.2, 0.8], abs=0.01)
 
 
 def test_of_what_was_not_seen_nothing_is_known():
     """Before anything was measured profiles and activities are one; and noise leaves them there."""
     known = Season.begun(PERIOD, BINS)
     assert season.phase_profile(known, 2).mean == pytest.approx(np.ones(BINS))
-    assert season.phase_activity(known, 2) == 1
+    assert season.activities(known, COMMON)[2] == 1
     rng = np.random.default_rng(1)
     for slot in range(10 * PERIOD):
         known = season.learn_phase(known, slot % PERIOD, rng.laplace(0, 50.0, BINS), 5.0, 5000.0, np.zeros(2))
     for phase in range(PERIOD):
         np.testing.assert_allclose(season.phase_profile(known, phase).mean, 1, atol=0.2)
-        assert season.phase_activity(known, phase) == pytest.approx(1)
+        assert season.activities(known, COMMON)[phase] == pytest.approx(1)
 
 
 def test_neighbouring_phases_are_used_where_they_are_alike():

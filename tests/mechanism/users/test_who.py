@@ -166,3 +166,34 @@ def test_evidence_is_forgotten_by_as_much_as_is_heard_anew():
         regression.tell(row, 1.0, variance, said, (variance, 0.0, 0.0))
         found = regression.sealed().information
         assert found[3:, 3:] == pytest.approx(left * known.information[3:, 3:], rel=1e-9)
+
+
+def weeks(days, people, seed):
+    """People who come with a rate of their own, and of whom a quarter less comes at weekends; some are replaced."""
+    rng = np.random.default_rng(seed)
+    rate, names, newest = rng.beta(0.5, 1.2, people), np.arange(people), people
+    for day in range(days):
+        gone = np.flatnonzero(rng.random(people) < 0.004)
+        names[gone], newest = np.arange(newest, newest + gone.size), newest + gone.size
+        rate[gone] = rng.beta(0.5, 1.2, gone.size)
+        users = names[rng.random(people) < rate * (0.75 if day % 7 >= 5 else 1.0)]
+        yield users, rng.integers(0, BINS, users.size)
+
+
+def test_large_numbers_are_never_sure_and_wrong():
+    """Where noise hides nothing, what one user pays on average is not known: a total of payments is not taken for sure.
+
+    No weekday is worse than others: its activity is learned.
+    """
+    inside, apart = [], []
+    for seed in range(2):
+        drawn = list(weeks(105, 60_000, seed))
+        played = play(drawn, BINS, classes=21, epsilon=1.0, season=7)
+        for (users, _), (_, estimate) in zip(drawn, played, strict=True):
+            off, deviation = estimate.total - users.size, estimate.total_variance**0.5
+            inside.append(abs(off) < 1.96 * deviation + 0.5)
+            apart.append(off / users.size)
+    by_weekday = np.reshape(inside, (2, -1, 7)).mean((0, 1))
+    assert np.mean(inside) > 0.93
+    assert by_weekday.min() > 0.85
+    assert np.abs(np.median(np.reshape(apart, (2, -1, 7))[:, 5:], axis=(0, 1))).max() < 0.2

@@ -187,7 +187,7 @@ def _nothing(number: Number, bins: int) -> Estimate:
 def _enter(state: AlikeState, slot: int) -> tuple[LawFilter, int, Gaussians | None]:
     """Return the law in a slot before it was measured, the slot's phase and its profile."""
     laws = LawFilter(state.laws, hypotheses_of(state.bins))
-    phase, profile, _ = enter_phase(state.season, slot, laws)
+    phase, profile = enter_phase(state.season, slot, laws)
     if state.known:
         laws.age(max(slot - state.slot, 1), np.ones(1))
     return laws, phase, profile

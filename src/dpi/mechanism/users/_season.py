@@ -48,7 +48,7 @@ class Season:
     noise: Floats
     """and the variance of the noise of each count, (phases,)."""
     activity: Floats
-    """Of those who returned, (2, phases): how many were seen and were expected, each by how much it told."""
+    """Of those who returned, (2, phases): how active they were, by how much a slot told of it, and the sums of that."""
     log_weights: Floats
     """Of the experts."""
 
@@ -79,24 +79,48 @@ def phase_profile(season: Season, phase: int) -> Gaussians:
     return Gaussians(mean / whole, variance / whole**2)
 
 
-def phase_activity(season: Season, phase: int) -> float:
-    """How active those who may return are in a phase, against the mean over all phases."""
-    whole = season.activity.sum(1)
-    base = float(whole[0] / whole[1]) if whole[1] > 0 else 1.0
-    weights = np.exp(season.log_weights)
-    seen, expected = season.activity @ np.array([_kernel(season, phase, width) for width in WIDTHS]).T
-    return float(weights[:-1] @ ((seen + 1 / SPREAD) / (expected * base + 1 / SPREAD)) + weights[-1])
+def activities(season: Season, common: float) -> Floats:
+    """How active those who may return are in every phase, against the mean over all phases.
+
+    What was seen of a phase is shrunk to the mean of its neighbours, near or far, or of all other phases: whichever
+    foretells phases best. By how much they differ from it is estimated by moments (DerSimonian and Laird), where
+    activity has the variance `common` from slot to slot.
+    """
+    (seen, told), period = season.activity / common, season.period
+    whole, mean = float(told.sum()), float(seen.sum()) / max(float(told.sum()), 1e-9)
+    if mean <= 0:
+        return np.ones(period)
+    own = np.where(told > 0, seen / np.maximum(told, 1e-9), mean)
+    best, least = np.full(period, mean), np.inf
+    for width in (*WIDTHS[1:], np.inf):
+        kernel = _kernel(season, 0, width)
+        kernel[0] = 0.0  # of others, not of itself
+        weight = np.maximum(_around(kernel, told), 1e-9 * whole)
+        others = mean + _around(kernel, seen - mean * told) / weight
+        unsure = np.minimum(_around(kernel**2, told) / weight**2, SPREAD)
+        apart = float(told @ ((own - others) ** 2 - unsure)) - np.count_nonzero(told)
+        if apart < least:
+            spread = max(apart / whole, 0.0) + unsure
+            best, least = others + spread * told / (1 + spread * told) * (own - others), apart
+    return np.asarray(np.clip(best / mean, LEAST, MOST))
+
+
+def _around(kernel: Floats, values: Floats) -> Floats:
+    """Sum values around every phase, by a kernel around the first."""
+    return np.asarray(np.fft.irfft(np.fft.rfft(kernel) * np.fft.rfft(values), values.size))
 
 
 def learn_phase(season: Season, phase: int, counts: Floats, users: float, noise: float, told: Floats) -> Season:
-    """After a slot with `counts` of so many users, of noise so much each; `told` of those who returned."""
+    """After a slot with `counts` of so many users, of noise so much each; `told` of those who returned, at most 1."""
     fading, row = np.ones(season.period), np.zeros(season.period)
     fading[phase], row[phase] = 1 - min(1 - FADING, users / (float(season.users[phase]) + 1e-9)), 1.0
+    most = 1 / (1 - FADING)  # sums of earlier versions were larger
+    kept = (1 - told[1] * row / most) * most / np.maximum(season.activity[1], most)
     return Season(
         counts=fading[:, None] * season.counts + row[:, None] * counts,
         users=fading * season.users + row * users,
         noise=fading**2 * season.noise + row * noise,
-        activity=fading * season.activity + told[:, None] * row,
+        activity=kept * season.activity + told[:, None] * row,
         log_weights=_score(season, phase, counts, users, noise),
     )
 

@@ -29,7 +29,7 @@ from dpi.mechanism.filtering._gaussians import Gaussians
 from dpi.mechanism.users._engagement import estimate_engagement
 from dpi.mechanism.users._hypotheses import BAND_OF, GROUP_OF, Reading, Seen
 from dpi.mechanism.users._laws import LawFilter
-from dpi.mechanism.users._season import Season, learn_phase, phase_activity, phase_profile
+from dpi.mechanism.users._season import Season, activities, learn_phase, phase_profile
 from dpi.mechanism.users._state import UsersState
 from dpi.mechanism.users._who import CHECKED, Census, Sizes, Total
 
@@ -82,8 +82,9 @@ def close_slot(
         return state, know_nothing(state.bins)
     laws, census = LawFilter(state.laws), Census(state.who, epsilon)
     elapsed = max(slot - state.slot, 1) if state.known else 1
-    phase, profile, activity = enter_phase(state.season, slot, laws)
-    expected = census.expect(elapsed, activity)
+    phase, profile = enter_phase(state.season, slot, laws)
+    activity = activities(state.season, census.common_variance) if state.season.period else np.ones(1)
+    expected = census.expect(elapsed, float(activity[phase]))
     sizes = census.count([_total(one, expected, laws, epsilon) for one in groups])
     by_law = _by_law(BAND_OF[: state.classes], sizes.users, max(laws.laws, 1))
     heard = [_hear(one, sizes, laws, epsilon) for one in groups]
@@ -117,7 +118,7 @@ def close_slot(
         census.past,
         (census.known, slot - first),
         (people.newcomers, float(state.who.first[0]), sizes.total),
-        _phases_after(state.season, slot, first),
+        np.maximum(activity[np.add.outer([slot, first], AFTER) % activity.size], 1e-3),
     )
     estimate = replace(estimate, people=people, engagement=engagement, since=first)
     _move_up(laws, sizes, heard, census if state.known else None)
@@ -175,22 +176,14 @@ def know_nothing(bins: int) -> Estimate:
     return Estimate(even, even * (1 - even), np.ones(bins), float("nan"), float("nan"), carried=1.0)
 
 
-def enter_phase(season: Season, slot: int, laws: LawFilter) -> tuple[int, Gaussians | None, float]:
-    """Take laws to the phase of a slot; return it, its profile, and how active users are in it."""
+def enter_phase(season: Season, slot: int, laws: LawFilter) -> tuple[int, Gaussians | None]:
+    """Take laws to the phase of a slot; return it and its profile."""
     if not season.period:
-        return 0, None, 1.0
+        return 0, None
     phase = slot % season.period
     profile = phase_profile(season, phase)
     laws.season(profile.mean)
-    return phase, profile, phase_activity(season, phase)
-
-
-def _phases_after(season: Season, *slots: int) -> Floats:
-    """How active users are `AFTER` so many slots, of each slot."""
-    if not season.period:
-        return np.ones((len(slots), len(AFTER)))
-    activities = [[phase_activity(season, (slot + n) % season.period) for n in AFTER] for slot in slots]
-    return np.maximum(activities, 1e-3)
+    return phase, profile
 
 
 def _total(one: GroupSums, expected: Sizes, laws: LawFilter, epsilon: float) -> Total:

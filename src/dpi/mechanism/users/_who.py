@@ -21,7 +21,7 @@ import numpy as np
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.users._engagement import PAST, Active
-from dpi.mechanism.users._ensemble import USUAL, Ensemble, Regression
+from dpi.mechanism.users._ensemble import PRIOR, USUAL, Ensemble, Regression
 from dpi.mechanism.users._level import Level
 from dpi.mechanism.users._types import (
     ACTIVE,
@@ -213,9 +213,9 @@ class Census:
         elif newcomers is not None:
             each = pay * max(float(self._first[0]), 1.0)  # arrivals are told as parts of the first slot's users
             row, told = pay / each * self._present[0], (newcomers.paid / each, newcomers.variance / each**2)
-            self._regression.tell_newcomers(row, *told, self._common_variance, pay / each * self._usual)
-        heard = self._learn(returned)
-        more, unsure = self._share_activity(heard)
+            self._regression.tell_newcomers(row, *told, self.common_variance, pay / each * self._usual)
+        heard, part = self._learn(returned)
+        more, unsure = self._share_activity(heard, part)
         if self._who.slots and totals:
             self._regression.solve(self._usual, self._first)
             self._hold()
@@ -237,7 +237,7 @@ class Census:
             newcomers[0] = self._users[0, 0] * active
             newcomers[-1] += self._arrivals * ENTER
         users = newcomers + self._users[1:].sum(0) * active
-        return Active(users, newcomers, *weights, _widening(*self._missed.tolist()), self._common_variance)
+        return Active(users, newcomers, *weights, _widening(*self._missed.tolist()), self.common_variance)
 
     def _hold(self) -> None:
         """Hold what every member says, how likely each is, and their mean."""
@@ -266,9 +266,9 @@ class Census:
             np.pad(a, ((0, 0), (0, 1), (0, 0))) for a in (self._users, self._left, self.past)
         )
 
-    def _learn(self, totals: Sequence[Total]) -> list[_Heard]:
-        """Each total that says anything; the regression is told of all."""
-        common, heard, missed = self._common_variance, [], self._missed
+    def _learn(self, totals: Sequence[Total]) -> tuple[list[_Heard], float]:
+        """Each total that says anything, and which part of the users who return they are of; tell the regression."""
+        common, heard, missed, measured = self.common_variance, list[_Heard](), self._missed, 0.0
         by_class = np.maximum(self._present @ self._mean, 0.0)
         everybody = max(float(by_class[1:].sum()), 1e-9)
         for total in totals:
@@ -285,36 +285,43 @@ class Census:
             self._regression.tell(row, total.paid, variance, said, (total.variance + pay**2, common, chance))
             miss = min((total.paid - expected) ** 2 / (variance + spread), 100.0)
             missed = missed + min(present / everybody, 1.0) * np.array([miss, 1.0])
+            measured += present / everybody
             heard.append(_Heard(total, row, expected, spread + chance))
         if heard:
             self._missed = np.maximum(CHECKED * missed, 1e-3)
         if totals:
             self._regression.weigh()
-        return heard
+        return heard, min(measured, 1.0)
 
     @property
-    def _common_variance(self) -> float:
+    def common_variance(self) -> float:
         prior, weight = COMMON
         return max(float((self._common[0] + weight * prior) / (self._common[1] + weight)), 1e-4)
 
-    def _share_activity(self, heard: Sequence[_Heard]) -> tuple[float, float]:
-        """By what share all were more active than expected, and the variance of that."""
-        usual = self._common_variance
+    def _share_activity(self, heard: Sequence[_Heard], part: float) -> tuple[float, float]:
+        """By what share all were more active than expected, and the variance of that; a `part` of them was measured.
+
+        The others need not be so: if every part were active by itself, one would differ by the whole's variance over
+        its size. A phase learns from all parts in the course of time, so for the season that does not matter.
+        """
+        usual = self.common_variance
         if not heard:
             return 0.0, usual
         foreseen = sum(one.expected**2 / one.total.variance for one in heard)
         seen = sum(one.total.paid * one.expected / one.total.variance for one in heard)
         doubt = sum(one.spread * (one.expected / one.total.variance) ** 2 for one in heard)
         apart, variance = (seen - foreseen) / foreseen, (foreseen + doubt) / foreseen**2
-        weight = ((usual + 0.0025) / (usual + 0.0025 + variance)) ** 2
+        weight = part * ((usual + 0.0025) / (usual + 0.0025 + variance)) ** 2
         self._common = 0.99 * self._common + weight * np.array([min(apart**2 - variance, 0.25), 1.0])
-        self.told = np.array([(1 + apart) * self._activity, 1.0]) / (variance + usual)
         gain = usual / (usual + variance)
+        self.told = gain * np.array([(1 + apart) * self._activity, 1.0])
+        gain = usual / (usual / part + variance)
         return float(np.clip(gain * apart, -0.5, 1.0)), usual * (1 - gain)
 
     def _number(self, heard: Sequence[_Heard], more: float, unsure: float, new: float, doubt: float) -> Sizes:
         """Numbers by class: what was measured, and what is expected of the others."""
-        weights, wider = self._shares, _widening(*self._missed.tolist())
+        weights, (missed, looks) = self._shares, self._missed.tolist()
+        wider = _widening(missed, looks)
         each = self._everyone @ self._present.T
         users = np.maximum(weights @ each, 0.0)
         result, variance = np.zeros(users.size), doubt
@@ -327,9 +334,10 @@ class Census:
             expected = float(users[here].sum())
             pay = max(float(row @ self._mean) / max(expected, 1e-9), 1e-6)
             apart = each[:, here].sum(1)
-            spread = wider * (_variance(weights, apart) + self._common_variance * expected**2) + 0.3 * expected + 1
+            spread = wider * (_variance(weights, apart) + self.common_variance * expected**2) + 0.3 * expected + 1
             pays = self._everyone @ row / np.maximum(apart, 1e-9)
-            noise = (total.variance + _variance(weights, pays) * expected**2) / pay**2
+            doubtful = _variance(weights, pays) + _mixture(self._mean, self._present[here].sum(0), row, looks)
+            noise = (total.variance + doubtful * expected**2) / pay**2
             gain = spread / (spread + noise)
             users_now = max(expected + gain * (total.paid / pay - expected), 0.0)
             result[here] = users[here] * users_now / max(expected, 1e-9)
@@ -374,6 +382,17 @@ def _widening(missed: float, looks: float) -> float:
     """
     longer = 1 + 1.21 / max(looks, 2.0)
     return 2 * max(missed / looks, 1.0) * longer**2
+
+
+def _mixture(weights: Floats, users: Floats, paid: Floats, looks: float) -> float:
+    """Variance of what a user pays on average, because shares of cohorts and types are not known exactly.
+
+    If all of a cohort were of one type, so many `users` would pay so much; `weights` say how likely that is. The shares
+    have a Dirichlet law: its precision is that of the prior, and one more with each look.
+    """
+    shares, pays = weights * users, paid / np.maximum(users, 1e-9)
+    shares = shares / max(float(shares.sum()), 1e-9)
+    return _variance(shares, pays) / (1 + float(PRIOR.sum()) + looks)
 
 
 def _variance(weights: Floats, values: Floats) -> float:
