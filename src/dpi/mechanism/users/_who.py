@@ -302,7 +302,8 @@ class Census:
         """By what share all were more active than expected, and the variance of that; a `part` of them was measured.
 
         The others need not be so: if every part were active by itself, one would differ by the whole's variance over
-        its size. A phase learns from all parts in the course of time, so for the season that does not matter.
+        its size. A phase learns from all parts in the course of time, so for the season that does not matter; there a
+        slot counts as at most three deviations, and nobody is less active than not at all.
         """
         usual = self.common_variance
         if not heard:
@@ -314,7 +315,9 @@ class Census:
         weight = part * ((usual + 0.0025) / (usual + 0.0025 + variance)) ** 2
         self._common = 0.99 * self._common + weight * np.array([min(apart**2 - variance, 0.25), 1.0])
         gain = usual / (usual + variance)
-        self.told = gain * np.array([(1 + apart) * self._activity, 1.0])
+        bound = 3 * (usual + variance) ** 0.5
+        here = max(1 + float(np.clip(apart, -bound, bound)), 0.0) * self._activity
+        self.told = gain * np.array([here, 1.0])
         gain = usual / (usual / part + variance)
         return float(np.clip(gain * apart, -0.5, 1.0)), usual * (1 - gain)
 
