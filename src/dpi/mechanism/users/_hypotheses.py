@@ -74,6 +74,8 @@ BAND_OF: Integers = np.searchsorted(BANDS, np.arange(64), side="right") - 1
 """The law of each class."""
 GROUP_OF: Integers = np.searchsorted(GROUPS, np.arange(64), side="right") - 1
 """The histogram of each class."""
+STEADY: Floats = np.zeros(len(GROUPS))
+"""Of each histogram, the pace (`_laws`) before anything was measured. Source: by definition."""
 GROUP_OF_LAW: Integers = GROUP_OF[list(BANDS)]
 """The histogram of each law."""
 

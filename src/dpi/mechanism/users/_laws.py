@@ -13,6 +13,9 @@ which tells small bins from noise; the update is then one of expectation propaga
 residual moves the mean, its Fisher information the covariance. A bin may jump: with a small prior odds its level is
 drawn anew, in the laws that were measured; in the others, in which nobody saw it yet, their doubt grows as much.
 
+*Pace.* A stream may move faster or slower than any hypothesis. Each histogram's misses say so: the log density of its
+residuals has a gradient in the logarithm of their variance, and the pace of all steps follows it.
+
 Sees sums after noise; no histogram, no user.
 """
 
@@ -33,6 +36,7 @@ from dpi.mechanism.users import _counts
 from dpi.mechanism.users._hypotheses import (
     BY_CLASS,
     GROUP_OF_LAW,
+    STEADY,
     UNIFORM,
     Fitted,
     Hypotheses,
@@ -89,23 +93,33 @@ NODES = 200
 """Of the table of densities of what is drawn anew, in steps of the noise. Source: by calculation; 3 % apart."""
 BLOCK = 1 << 14
 """Bins that are worked on at a time, with one law. Source: by calculation; their rows fit in a cache."""
+FOLLOWED, TRUSTED, SLOWER = 0.5, 10.0, 0.3
+"""How far the pace follows one histogram's misses; as how many bins of large signal the present pace counts beside
+them; and the least ratio that counts. Source: learned (docs/estimator.md, Constants)."""
+PACES = (-2.0, 8.0)
+"""Logarithms between which the pace lies. Source: a prior; steps from .001 to more than one in a slot."""
+FAR_OFF = 6.0
+"""A squared miss counts as at most so many of its variance: a jump of one bin is no pace of all. Source: learned."""
 _SMALLEST = 1e-9
 """Variances below this, over bins², count as this. Source: by calculation."""
 
 
 class _Taken(NamedTuple):
-    """What a histogram said of hypotheses, how clearly, and of its users."""
+    """What a histogram said of hypotheses, how clearly, and of its users; how far it missed its forecast."""
 
     evidence: Floats
     clear: float
     seen: Seen
+    missed: Floats
 
 
 class LawFilter:
     """The laws at work in one slot: each step changes them."""
 
-    def __init__(self, laws: Laws, model: Hypotheses = BY_CLASS) -> None:
+    def __init__(self, laws: Laws, model: Hypotheses = BY_CLASS, pace: Floats = STEADY) -> None:
         self._model = model
+        self.pace = pace.copy()
+        """Logarithm of by how much variances grow faster than the hypotheses say, as each histogram found."""
         self.missing = 0.0
         """Of the active users, the share who cannot pay: those who can may be of another kind."""
         self._crowded: npt.NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
@@ -171,7 +185,8 @@ class LawFilter:
         After the first slot, of whose users a part is `gone`, newcomers are of another kind.
         """
         before = self._doubt(sizes)
-        step = slots * self._model.drift[:, None] ** 2 * np.maximum(self.level, 0.1 / self.bins) ** 2
+        faster = float(np.exp(self.pace.max()))
+        step = faster * slots * self._model.drift[:, None] ** 2 * np.maximum(self.level, 0.1 / self.bins) ** 2
         self.covariance += (self._model.together**2 * step)[..., None, None]
         for law in range(0 if self._model.alone else self.laws):
             self.covariance[..., law, law] += (self._model.apart if law else NEWCOMERS) ** 2 * step
@@ -242,6 +257,9 @@ class LawFilter:
         if not self._model.alone:
             taken = self._take_in(sums, payments, each, sizes, group, JUMP)
             self._weigh(taken.evidence, sums, whole, each, taken.clear, group)
+            found, foreseen = taken.missed
+            ratio = max((found + TRUSTED) / (foreseen + TRUSTED), SLOWER)
+            self.pace[group] = np.clip(self.pace[group] + FOLLOWED * np.log(ratio), *PACES)
             return taken.seen
         # Information goes with the square of a signal: of all users, with the square of the share of those who pay (the
         # first and the third power were compared with it on random worlds).
@@ -288,6 +306,7 @@ class LawFilter:
             chance += (self.missing * APART * whole * part * (1 - part)) ** 2
         scored = score_evidence(sums - expected, doubt + chance, 1.0)
         evidence = np.asarray(scored.log_density, dtype=np.float64)
+        missed = np.zeros(2) if self._model.alone else self._miss(sums, expected, doubt + chance, group)
         usual = (whole * np.maximum(self.level, 0.1 / self.bins)) ** 2
         all_bins: Floats = np.zeros(1)
         if not self._model.alone:
@@ -333,7 +352,19 @@ class LawFilter:
         if self._model.alone and (jumped > CERTAIN).any():  # what was measured is all that is known
             np.copyto(apart.apart, (sums - _dot(self.mean, payments)) / each, where=jumped > CERTAIN)
             np.copyto(apart.apart_variance, 2 / each**2, where=jumped > CERTAIN)
-        return _Taken(evidence.sum(1), clear, apart)
+        return _Taken(evidence.sum(1), clear, apart, missed)
+
+    def _miss(self, sums: Floats, expected: Floats, variance: Floats, group: int) -> Floats:
+        """Return by how much sums missed their forecast beside noise, and by how much they were to: squares.
+
+        Both are weighted as in the gradient of a normal log density: a bin that noise hides tells nothing of itself.
+        """
+        weights = self.weights(group)
+        mean = weights @ expected
+        own = weights @ (variance + (expected - mean) ** 2)
+        whole = own + 2
+        squares = np.minimum((sums - mean) ** 2, FAR_OFF * whole)
+        return np.array([np.sum(own * (squares - 2) / whole**2), np.sum((own / whole) ** 2)])
 
     def _count(
         self, sums: Floats, each: float, expected: Floats, doubt: Floats, both: Floats, slope: Floats, known: Floats

@@ -80,7 +80,7 @@ def close_slot(
         raise StateError("the measurement has another number of classes or bins than the state.")
     if not state.known and not groups:
         return state, know_nothing(state.bins)
-    laws, census = LawFilter(state.laws), Census(state.who, epsilon)
+    laws, census = LawFilter(state.laws, pace=state.pace), Census(state.who, epsilon)
     elapsed = max(slot - state.slot, 1) if state.known else 1
     phase, profile = enter_phase(state.season, slot, laws)
     activity = activities(state.season, census.common_variance) if state.season.period else np.ones(1)
@@ -133,6 +133,7 @@ def close_slot(
         slots=state.slots + 1,
         epsilon=epsilon,
         laws=laws.sealed(),
+        pace=laws.pace,
         who=census.sealed(),
         season=season,
         measured=measured,

@@ -13,11 +13,11 @@ import numpy as np
 from dpi.errors import OlderState, StateError
 from dpi.files import is_older, refuse_newer
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users._hypotheses import Laws
+from dpi.mechanism.users._hypotheses import STEADY, Laws
 from dpi.mechanism.users._season import Season
 from dpi.mechanism.users._who import Who
 
-_MAGIC = b"dpi users 1\n"
+_MAGIC = b"dpi users 2\n"
 _DIGEST = 32
 Part = TypeVar("Part")
 
@@ -33,6 +33,8 @@ class UsersState:
     epsilon: float
     """What an account holds at first."""
     laws: Laws
+    pace: Floats
+    """Logarithm of by how much laws move faster than hypotheses say, as each histogram found (`_laws`)."""
     who: Who
     season: Season
     measured: Floats
@@ -56,6 +58,7 @@ class UsersState:
             slots=0,
             epsilon=0.0,
             laws=Laws.begun(bins),
+            pace=STEADY,
             who=Who.begun(classes),
             season=Season.begun(season, bins),
             measured=np.full(classes, -1.0),
