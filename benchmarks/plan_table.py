@@ -29,10 +29,11 @@ from plan_worlds import JUMPS, Found, World, play
 SHORT, YEAR, LONG, SEED = 40, 28, 8, 1000
 FIRST, ROUND = 996, 1_000
 """Where in the sequence of worlds the first one is, and after how many it begins again."""
-SIGNAL, BINS, RATE = (100, 100_000), (5, 500), (0.05, 0.9)
+SIGNAL, BINS, RATE = (100, 1_000_000), (5, 1_000), (0.05, 0.9)
 MOST, MOST_LONG = 20_000, 2_000
 """Users of a slot at most: above, ε is larger than one, for noise depends on users × ε alone."""
-GRID, GRID_BINS, STICKY = [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000], [5, 50, 500], [0.15, 0.3, 0.5, 0.8]
+GRID = [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
+GRID_BINS, STICKY = [5, 50, 1_000], [0.15, 0.3, 0.5, 0.8]
 PENALTY, ROUNDS, FAR = 0.5, 30, 1.0
 """Of the fit; a square counts as at most `FAR` times more than expected, so that unusual worlds do not decide."""
 TABLE = Path(dpi.__file__).with_name("plan.json")
