@@ -149,7 +149,7 @@ _CLASSES = " Users who were not due to pay are included."
 _PAYERS = " Where users may be missing because their account is short, the band is open above."
 _PEOPLE = (
     " Newcomers came to this stream for the first time, returning users came before, and reach counts all users so "
-    "far. A number is left out if the measurements do not tell it better than the assumption made before them."
+    "far. A number is left out while its interval would be as wide as the model's prior."
 )
 _BUDGET = (
     "The upper chart is the largest payment of any one user in each slot, often that of a new user. The lower chart is "

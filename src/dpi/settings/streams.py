@@ -227,7 +227,7 @@ def _settings(name: str, values: Table, domain: Domain) -> StreamSettings:
     given = read_table(KEYS, values)
     for key in ("epsilon", "slot"):
         if key not in given:
-            raise OptionError(f"`{key}` must be said of a stream.")
+            raise OptionError(f"`{key}` is required of a stream.")
     fields = {KEYS[key].field: value for key, value in given.items()}
     fields.setdefault("begin", "")
     settings = StreamSettings(name=name, domain=domain, **fields)  # type: ignore[arg-type] # read by their kinds

@@ -202,9 +202,9 @@ def _print(
     store = shlex.quote(str(files["shop.db"]))
     say(
         "",
-        f"Released shares differ from the truth by {summary['error']:.1f} percentage points on average; equal shares "
-        f"would by {summary['error_of_uniform']:.1f}. Numbers of users differ by {summary['error_of_users']:.0f} % in "
-        f"the median hour. {summary['seconds']} s for {summary['hours']} hours.",
+        f"Mean error of a share: {summary['error']:.1f} percentage points. (Guessing equal shares: "
+        f"{summary['error_of_uniform']:.1f}.) Median error of the number of users: {summary['error_of_users']:.0f} %. "
+        f"{summary['seconds']} s for {summary['hours']} hours.",
         str(summary["guarantee"]),
         "",
         f"Look at  {files['report.html']}" + ("" if picture is None else f" and {picture}"),

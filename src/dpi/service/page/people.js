@@ -4,7 +4,7 @@ import { band, prepare, timeAxis, valueAxis } from "./canvas.js";
 import { $, colours, el, table } from "./dom.js";
 import { count, percent, ticks, told, when } from "./numbers.js";
 
-const UNKNOWN = "The measurements so far do not tell retention and stickiness better than the assumption made before them.";
+const UNKNOWN = "Not enough measurements yet for retention and stickiness: their intervals would be as wide as the model's prior.";
 const FIRST = ["newcomers", "reach"]; // of first payments, which are due in every slot
 
 /** Whether a number is measured in every slot, whatever else is carried forward; all are where users are counted. */
