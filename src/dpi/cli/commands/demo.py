@@ -72,7 +72,7 @@ def demo(
     events = TableEvents("user", "at", "page", table=Table(visits))  # what the file holds; no library need read it
     domain = Categories(shop.PAGES)
     if not json:
-        say(f"{24 * days} hours of a made-up shop, {domain.size} pages, ε = 1 per visitor for ever. The same as:", "")
+        say(f"{24 * days} hours of a made-up shop, {domain.size} pages, ε = 1 per visitor. The same as:", "")
         say(*_command(files, begin, end), "")
     began = time.perf_counter()
     settings = StreamSettings(name=NAME, domain=domain, epsilon="1", slot="1h", begin=begin, season=24, people=PEOPLE)
