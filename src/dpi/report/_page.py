@@ -142,7 +142,7 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
 
 _GAPS = " Dots are slots that were measured. Where a line is grey, most of the estimate comes from earlier slots."
 _MAP_GAPS = " The last row marks measured slots; in the others most of the estimate comes from earlier slots."
-_BARS = f"The bar is the estimate, the line its {LEVEL_TEXT} interval."
+_BARS = f"The bold part of a bar is the {LEVEL_TEXT} interval, the mark in it the estimate."
 _MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
 _USERS = f"Estimated number of active users in a slot, with its {LEVEL_TEXT} interval."
 _CLASSES = " Users who were not due to pay are included."
