@@ -96,7 +96,7 @@ test("scales: a dominant other does not flatten the rest", () => {
 });
 
 test("numbers in words", () => {
-  assert.deepEqual([0.2813, 0.0123, 0.00051, 0, null].map(numbers.percent), ["28.1 %", "1.23 %", "0.051 %", "0.0 %", "–"]);
+  assert.deepEqual([0.2813, 0.0123, 0.00051, 0, null].map((share) => numbers.percent(share)), ["28.1 %", "1.23 %", "0.051 %", "0.0 %", "–"]);
   assert.deepEqual([numbers.points(-0.0345), numbers.points(0.0345, 0.12)], ["−3.45", "+3.5"]);
   assert.deepEqual([numbers.count(1234567.4), numbers.count(1234.56, 1)], ["1,234,567", "1,234.6"]);
   assert.deepEqual(numbers.ticks(0.47), [0, 0.2, 0.4]);

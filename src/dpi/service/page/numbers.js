@@ -2,12 +2,10 @@
 
 export const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 
-/** A share in per cent, with as many places as it needs. */
-export function percent(share) {
+/** A share in per cent, with as many digits as it needs, or as the largest share beside it needs. */
+export function percent(share, largest = share) {
   if (share === null || share === undefined || Number.isNaN(share)) return "–";
-  const p = 100 * share;
-  const places = p >= 9.995 || p === 0 ? 1 : p >= 0.0995 ? 2 : 3;
-  return `${p.toFixed(places)} %`;
+  return `${(100 * share).toFixed(largest > 0 ? Math.min(places(largest), 3) : 1)} %`;
 }
 
 /** How many digits after the point a share and its interval have in per cent: three of the upper end, as in a report. */

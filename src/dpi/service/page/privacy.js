@@ -7,10 +7,10 @@ import { budget as amount, clock, count, percent, posterior, slotsLeft } from ".
 export function drawBudget({ budget }) {
   if (budget === null) return;
   const part = Math.min(1, budget.spent_at_most / budget.holds), left = slotsLeft(budget);
-  say($("tile-budget"), `ε ≤ ${amount(budget.spent_at_most)}`);
-  const lasts = left === null ? "never runs out: later payments become smaller" : left === 0 ? "a user of all slots has none left; newcomers have all of it" : left === 1 ? "a user of all slots can pay one more slot" : `a user of all slots can pay ${count(left)} more slots`;
-  const together = budget.streams === 1 ? "" : ` All ${budget.streams} streams together: ε ≤ ${amount(budget.spent_by_store)}.`;
-  say($("tile-budget-more"), `By this stream so far. It can take ${amount(budget.holds)} ${budget.per}: ${lasts}.${together}`);
+  say($("tile-budget"), `ε\u00a0≤\u00a0${amount(budget.spent_at_most)}`);
+  const lasts = left === null ? "It never runs out: later payments become smaller" : left === 0 ? "A user of all slots has none left; newcomers have all of it" : left === 1 ? "A user of all slots can pay one more slot" : `A user of all slots can pay ${count(left)} more slots`;
+  const together = budget.streams === 1 ? "" : ` All ${budget.streams} streams together: ε\u00a0≤\u00a0${amount(budget.spent_by_store)}.`;
+  say($("tile-budget-more"), `By this stream, of its budget of ${amount(budget.holds)} ${budget.per}. ${lasts}.${together}`);
   $("meter").parentElement.hidden = left === null; // a full bar would look as if there were an end
   $("meter").style.width = `${100 * part}%`;
   const words = budget.sentences.filter((each) => !each.startsWith("The next slots cost")); // the table has them
