@@ -23,8 +23,8 @@ project = "DPI"
 version = release = dpi.__version__
 html_title = f"DPI {release}"  # at the head of every page
 html_context = {
-    "summary": "Statistics of a stream of user events, slot after slot, with a total privacy loss of at most ε per "
-    "user, for ever."
+    "summary": "DPI publishes what share of your users did what, every hour or day, with differential privacy. "
+    "Each user has one budget ε."
 }
 extensions = [
     "myst_nb",

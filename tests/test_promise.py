@@ -44,7 +44,7 @@ def test_every_trap_names_tests_that_are_there(row):
 
 
 def test_the_tables_are_found():
-    """The page has traps of all its tables, each once; a test that is nowhere is told from one that is there."""
+    """The page has traps of all its tables, each once; a missing test is distinguished from one that is there."""
     traps = [row[0] for row in rows()]
     assert len(traps) > 50
     assert len(set(traps)) == len(traps)

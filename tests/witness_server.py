@@ -26,7 +26,7 @@ class Cosigner:
     logs: dict[str, Vkey] = field(default_factory=dict)
     seen: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     answer: tuple[int, str] | None = None
-    """What it answers to anything, if it shall misbehave."""
+    """What it answers to anything, if it is to misbehave."""
     address: str = ""
 
     @property

@@ -59,7 +59,8 @@ def make_about() -> str:
     """Return what Helm lists, with the program's version."""
     ((version),) = re.findall(r'__version__ = "(.+)"', (DEPLOY.parent / "src/dpi/_version.py").read_text("utf-8"))
     return (
-        "apiVersion: v2\nname: dpi\ndescription: Statistics of user streams, with a promise for ever.\n"
+        "apiVersion: v2\nname: dpi\ndescription: Publish what share of your users "
+        "did what, every hour or day, with differential privacy.\n"
         f"type: application\nversion: {version}\nappVersion: {version}\n"
     )
 

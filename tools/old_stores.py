@@ -86,7 +86,7 @@ def write_sqlite(folder: Path) -> dict[str, Any]:
 
 
 def write_buckets(folder: Path) -> dict[str, Any]:
-    """Write a back-up of a store with accounts in files; the store itself knows its folder by its place."""
+    """Write a backup of a store with accounts in files; the store itself knows its folder by its place."""
     with tempfile.TemporaryDirectory() as place:
         path, key, witness = Path(place) / "visits.db", folder / "visits.key", folder / "visits.witness"
         with dpi.open_store(path, key_file=key, witness=witness) as store:

@@ -121,7 +121,7 @@ def main() -> None:
         page.screenshot(path=IMAGES / "report.png")
         browser.close()
     for path in (*IMAGES.glob("page*.png"), IMAGES / "report.png"):
-        Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+        Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Statistics of a stream of user events, released slot after slot, with a total privacy loss of at most ε per user.
+"""Publish what share of your users did what, every hour or day, with differential privacy: one budget ε per user.
 
 What an everyday task needs has its name here; the rest is in the rooms, such as `dpi.budget.Zeta` or `dpi.errors`. Both
 are loaded when they are first used: `import dpi` by itself takes no numpy, and no program pays for rooms that it does

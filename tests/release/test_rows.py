@@ -59,7 +59,7 @@ def test_a_number_of_rows_that_cannot_be_is_refused(number):
 def test_without_a_total_the_number_must_be_said():
     """Then a row stands for nobody knows how many."""
     (one,) = without_total(PLACES, 1)
-    with pytest.raises(dpi.OptionError, match=r"^`number` must be said"):
+    with pytest.raises(dpi.OptionError, match=r"^`number` is required"):
         draw_rows(one)
     rows, about = draw_rows(one, 10)
     assert rows["users"].null_count() == 10

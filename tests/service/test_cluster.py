@@ -176,7 +176,7 @@ def test_passwords_are_in_secrets_alone() -> None:
 
 
 def test_the_network_lets_in_what_is_named() -> None:
-    """Everything is refused first; the database talks to the service and the back-up alone, and asks nobody."""
+    """Everything is refused first; the database talks to the service and the backup alone, and asks nobody."""
     policies = {name: each["spec"] for (kind, name), each in BY_NAME.items() if kind == "NetworkPolicy"}
     assert policies.pop("nothing") == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     (who,) = policies["dpi-database"]["ingress"][0]["from"]

@@ -303,7 +303,7 @@ def self_signed(folder):
 BAD = {
     '[streams.visits]\nslot = "1h"': "must be the path of a domain file",
     '[streams.visits]\ndomain = "none.txt"\nslot = "1h"': "cannot be read",
-    '[streams.visits]\ndomain = "pages.txt"\nslot = "1h"': "`epsilon` must be said",
+    '[streams.visits]\ndomain = "pages.txt"\nslot = "1h"': "`epsilon` is required",
     '[streams.visits]\ndomain = "pages.txt"\ncolour = "red"': "unknown option `colour`",
     '[streams.visits]\ndomain = "pages.txt"\nperiod = "x"': "`period` must be a whole number",
     "streams = 5": "must be tables by name",

@@ -147,7 +147,7 @@ def test_a_claim_may_lie_in_another(issuer):
 
 
 def test_claims_are_checked(checks):
-    """Whose it is, for whom, since when and until when, up to a skew of 30 s; each must be said."""
+    """Whose it is, for whom, since when and until when, up to a skew of 30 s; each is required."""
     now = int(time.time())
     for good in ({"exp": now - 10}, {"nbf": now + 10}, {"aud": ["x", "dpi"]}, {"iat": None}):
         assert checks.check(token(**good)) is not None, good

@@ -54,7 +54,7 @@ def status(found, role):
 
 
 def test_tokens_are_read_although_the_file_looks_the_same(tmp_path, logged):
-    """A file of equal size and time, as a back-up restores it; a damaged one opens nothing, and the log says so."""
+    """A file of equal size and time, as a backup restores it; a damaged one opens nothing, and the log says so."""
     with running(tmp_path) as found:
         path = found.service.tokens.path
         assert status(found, "analyst") == 200

@@ -1,4 +1,4 @@
-"""Back-ups: one moment of a store in use, and nobody above ε when one is put back."""
+"""Backups: one moment of a store in use, and nobody above ε when one is put back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Back-ups of stores with accounts in files: database and folder of one moment, and nobody above ε."""
+"""Backups of stores with accounts in files: database and folder of one moment, and nobody above ε."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_what_is_there_or_missing_is_refused_and_nothing_is_left(store, tmp_path
 
 
 def test_a_path_for_buckets_that_are_not_there_is_refused(sqlite, tmp_path, key_file) -> None:
-    """A back-up with its accounts in the database has no files."""
+    """A backup with its accounts in the database has no files."""
     with dpi.open_store(sqlite, key_file=key_file, witness=tmp_path / "witness") as opened:
         stream(opened).release(USERS, ["DE"] * 4)
     back_up(sqlite, tmp_path / "copy.db")

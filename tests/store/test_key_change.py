@@ -273,7 +273,7 @@ def test_stores_that_share_a_key_file_go_over_one_by_one(tmp_path, key_file):
 
 
 def test_a_copy_from_before_is_put_back_and_goes_over(sqlite, key_file, tmp_path):
-    """A back-up has its old names: the file's first key opens it, and the command names it by all of them."""
+    """A backup has its old names: the file's first key opens it, and the command names it by all of them."""
     witness = tmp_path / "witness"
     with dpi.open_store(sqlite, key_file=key_file, witness=witness) as store:
         list(workload.run(store, 1))

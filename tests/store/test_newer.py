@@ -1,4 +1,4 @@
-"""What a newer version has written is told from what is damaged, wherever this version meets it first."""
+"""What a newer version has written is distinguished from what is damaged, wherever this version meets it first."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def in_a_file(folder, _):
 
 @contextmanager
 def in_buckets(folder, _):
-    """Put back from its back-up."""
+    """Put back from its backup."""
     files = {"witness": folder / "visits.witness", "key_file": folder / "visits.key"}
     restore(folder / "copy.db", folder / "visits.db", **files)
     yield lambda: dpi.open_store(folder / "visits.db", **files)

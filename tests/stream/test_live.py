@@ -15,7 +15,7 @@ from dpi.store.base import PaidSlot
 from dpi.stream.input_positions import Mark, Timer
 from dpi.stream.live import LOST, Follower, advance, follow
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpi.errors.WeakPromise")  # a count that can be told from noise
+pytestmark = pytest.mark.filterwarnings("ignore::dpi.errors.WeakPromise")  # a count above the noise
 
 SECOND = 1_000_000
 SLOT = 10

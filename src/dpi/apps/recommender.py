@@ -4,7 +4,7 @@ The taste of a group is the PDF of items among its users. Noise would decide the
 each share is drawn towards what is popular, the more the noisier it is (empirical Bayes); truncated SVD on the square
 roots of tastes keeps what groups have in common; K-means puts groups of like taste together, and shares are drawn
 towards their cluster's instead. Without noise nothing is drawn, and what remains is the SVD. A group that cannot be
-told from an empty one is *cold*, and gets what is popular among all.
+distinguished from an empty one is *cold*, and gets what is popular among all.
 
 Sees releases and nothing else: post-processing, which costs no privacy.
 """
@@ -66,7 +66,7 @@ class Recommender:
                 raise OptionError(f"`{name}` must be a whole number above 0. Got {value!r}.")
         sizes = pdf.sum(axis=1)
         self.cold = sizes <= COLD * np.sqrt(variance.sum(axis=1))
-        """Which groups cannot be told from empty ones."""
+        """Which groups cannot be distinguished from empty ones."""
         self._scores = np.tile(_popular(pdf), (len(pdf), 1))
         warm = np.flatnonzero(~self.cold)
         if warm.size:

@@ -1,6 +1,6 @@
 """The parameters of a command: its flags, and what `--config` adds, made of the options that it declares.
 
-`--config` names a TOML file with a table for each command, or one option as KEY=VALUE; options without a flag are said
+`--config` names a TOML file with a table for each command, or one option as KEY=VALUE; options without a flag are set
 so. A file is read only if it is named, and what the command line says wins. A key that no command knows, or a value of
 another kind, is refused before anything else is looked at.
 """

@@ -101,7 +101,7 @@ def dpi(
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Statistics of a stream of user events, slot after slot, with a total privacy loss of at most ε per user.
+    """Publish what share of your users did what, every hour or day, with differential privacy: one budget ε per user.
 
     Begin with `dpi demo`. Every command's --help has examples.
     """

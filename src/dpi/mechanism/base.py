@@ -109,7 +109,7 @@ class Estimate:
     people: People | None = None
     """Where users are measured by class, if what newcomers pay is all that they were asked for …"""
     engagement: Floats | None = None
-    """… the numbers of `ENGAGEMENT` and their variances, a row each: NaN if they are no surer than a prior …"""
+    """… the numbers of `ENGAGEMENT` and their variances, a row each: NaN if they are no narrower than a prior …"""
     across: Floats | None = None
     """… those of `ACROSS`, likewise …"""
     since: int = 0

@@ -35,7 +35,7 @@ LABELS = {
 
 
 def tell_people(of: Distribution) -> dict[str, Answer]:
-    """Return all numbers that are known, by name; none where newcomers cannot be told from others."""
+    """Return all numbers that are known, by name; none where newcomers cannot be distinguished."""
     if of.people is None:
         return {}
     told: dict[str, Answer | None] = {name: getattr(of, name)() for name in COUNTS}

@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 NOT_SURER = "not enough measurements yet: the interval would be as wide as the prior. Ask again after more slots."
 """Why a number of engagement is not offered."""
 NOT_COUNTED = (
-    "this is told where active users are counted (`people`, said when a stream begins), once so many slots have passed "
+    "this is told where active users are counted (`people`, set when a stream begins), once so many slots have passed "
     "and it is known to within itself."
 )
 """Why a number across slots is not offered."""
@@ -191,7 +191,7 @@ class Distribution:
     total: float = math.nan
     total_variance: float = math.nan
     people: dict[str, float] | None = None
-    """Where newcomers can be told from others: numbers and variances by name (`dpi.release.people`)."""
+    """Where newcomers can be distinguished from others: numbers and variances by name (`dpi.release.people`)."""
     payers: bool = False
     """Whether some active users may have too little on their accounts: then payers alone are described."""
 
@@ -236,7 +236,7 @@ class Distribution:
         """Return the share of a cohort that is active so many slots later: 1, 7 or 30.
 
         The cohort `new` is users who are new in this slot, and what they will do is a forecast; `first` is those of the
-        stream's first slot. None while measurements do not tell it better than the assumption before them.
+        stream's first slot. None while its interval would be as wide as the model's prior.
         """
         if cohort not in COHORTS:
             raise OptionError(f"`cohort` must be {' or '.join(COHORTS)}. Got {cohort!r}.")

@@ -44,7 +44,7 @@ def draw_rows(release: Release, number: int | None = None) -> tuple[pl.DataFrame
     if number is None:
         number = round(release.total) if math.isfinite(release.total) else 0
         if not 1 <= number <= MOST:
-            raise OptionError("`number` must be said: this slot's number of users gives no number of rows.")
+            raise OptionError("`number` is required: this slot's number of users gives no number of rows.")
     if not 1 <= number <= MOST:
         raise OptionError(f"`number` must be from 1 to {MOST:,} rows. Got {number}.")
     domain, random = release.domain, np.random.default_rng(int(release.digest[:16], 16))

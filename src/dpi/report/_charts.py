@@ -9,13 +9,13 @@ import numpy as np
 from dpi.display.markup import Html, element, join
 from dpi.release.choice import Floats
 from dpi.release.grid import Grid, Shares
-from dpi.release.interval import LEVEL_TEXT
+from dpi.release.interval import LEVEL, LEVEL_TEXT
 from dpi.release.people import COUNTS, LABELS, NUMBERS, is_of_its_slot, tell_people
 from dpi.release.quality import Unit
 from dpi.release.shown import show_answer
 from dpi.report import _drawing
 from dpi.report._facts import CODE, UPPER, VALUE, Facts
-from dpi.report._figures import budget_text, count_text, part_text, percent_text, share_text
+from dpi.report._figures import budget_text, count_text, percent_text, share_text, slots_text
 from dpi.report._rows import BARS
 
 ESTIMATED = "plot estimated"  # A chart of estimates: the script says of a column whether it was measured
@@ -60,19 +60,25 @@ def _bar(facts: Facts, row: int) -> Html:
     scale = 100 / bar_scale(facts)
     track = element(
         "div",
-        element("i", class_="bar", style=f"width:{share * scale:.2f}%"),
+        element("i", class_="bar", hidden=upper == 0, style=f"width:{share * scale:.2f}%"),
         element(
             "i",
-            class_="whisker",
+            class_="interval",
             hidden=upper == 0,
             style=f"left:{lower * scale:.2f}%;width:{(upper - lower) * scale:.2f}%",
         ),
         class_="track",
     )
     name = element("th", facts.rows.labels[row], scope="row", title=facts.rows.labels[row])
-    return element(
-        "tr", name, element("td", track, aria_hidden="true"), element("td", share_text(*facts.shares[:, row, -1]))
-    )
+    number = element("td", *_bold(share_text(*facts.shares[:, row, -1])))
+    return element("tr", name, element("td", track, aria_hidden="true"), number)
+
+
+def _bold(text: str) -> tuple[str | Html, ...]:
+    """Return a number with its interval, which is the bold part."""
+    value, found, rest = text.partition(" (")
+    ends, _, more = rest.partition(")")
+    return (f"{value} (", element("strong", ends), f"){more}") if found else (text,)
 
 
 def _head(*titles: str) -> Html:
@@ -177,9 +183,11 @@ def _list_people(facts: Facts) -> list[Html]:
     """Return what the newest slot says of its people, as a table."""
     rows = []
     for name, answer in tell_people(facts.newest).items():
-        unit: Unit = "%" if name in NUMBERS else "points"
-        rules = None if name == "further_activity" else facts.quality
-        text = (count_text if name in NUMBERS else part_text)(*show_answer(answer, None, rules, unit))
+        if name == "further_activity":
+            text = slots_text(answer.value, *answer.interval(LEVEL))
+        else:
+            unit: Unit = "%" if name in NUMBERS else "points"
+            text = (count_text if name in NUMBERS else share_text)(*show_answer(answer, None, facts.quality, unit))
         rows.append(element("tr", element("th", LABELS[name], scope="row"), element("td", text)))
     head = element("thead", _head("Newest slot", f"Estimate ({LEVEL_TEXT} interval)"))
     return [_scroll(head, element("tbody", *rows), "People in the newest slot")] if rows else []

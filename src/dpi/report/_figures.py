@@ -94,16 +94,13 @@ def count_text(value: float, lower: float, upper: float, code: float = 0.0) -> s
     return f"{value:,.{d}f} ({interval_text(f'{lower:,.{d}f}', f'{upper:,.{d}f}', upper)}) {said}".rstrip()
 
 
-def part_text(value: float, lower: float, upper: float, code: float = 0.0) -> str:
-    """Return a share of users, or a number of slots, with its interval, or why it is not shown.
+def slots_text(value: float, lower: float, upper: float) -> str:
+    """Return an expected number of slots with its interval.
 
-    >>> part_text(0.34, 0.2, 0.481), part_text(12.34, 8, 16)
-    ('0.34 (0.20 … 0.48)', '12.3 (8.0 … 16.0)')
+    >>> slots_text(12.34, 8, 16)
+    '12.3 (8.0 … 16.0)'
     """
-    if not math.isfinite(value):
-        return note(code, "points")
-    d = 2 if value < 1.5 else 1
-    return f"{value:.{d}f} ({lower:.{d}f} … {upper:.{d}f})"
+    return f"{value:.1f} ({lower:.1f} … {upper:.1f})"
 
 
 def budget_text(epsilon: float) -> str:

@@ -142,14 +142,14 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
 
 _GAPS = " Dots are slots that were measured. Where a line is grey, most of the estimate comes from earlier slots."
 _MAP_GAPS = " The last row marks measured slots; in the others most of the estimate comes from earlier slots."
-_BARS = f"The bar is the estimate, the line its {LEVEL_TEXT} interval."
+_BARS = f"The bold part of a bar is the {LEVEL_TEXT} interval, the mark in it the estimate."
 _MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
 _USERS = f"Estimated number of active users in a slot, with its {LEVEL_TEXT} interval."
 _CLASSES = " Users who were not due to pay are included."
 _PAYERS = " Where users may be missing because their account is short, the band is open above."
 _PEOPLE = (
     " Newcomers came to this stream for the first time, returning users came before, and reach counts all users so "
-    "far. A number is left out if the measurements do not tell it better than the assumption made before them."
+    "far. A number is left out while its interval would be as wide as the model's prior."
 )
 _BUDGET = (
     "The upper chart is the largest payment of any one user in each slot, often that of a new user. The lower chart is "

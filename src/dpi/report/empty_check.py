@@ -19,7 +19,7 @@ WARNING = (
 
 
 def looks_empty(releases: Iterable[Release]) -> bool:
-    """Tell whether the totals of releases cannot be told from those of slots without any user.
+    """Tell whether the totals of releases cannot be distinguished from those of slots without users.
 
     The noise on the sum of all bins has a standard deviation of √(2·bins)/ε. A total is heard if it is four of them
     and ln(slots)/√2 more: Laplace tails fall by e in 1/√2 deviations, so slots without users are heard, any of n, with

@@ -47,6 +47,12 @@
     };
   }
 
+  // A share with its interval, which is the bold part.
+  function told(text) {
+    const found = /^(.* \()(.*)(\).*)$/.exec(text);
+    return found ? [found[1], make("strong", "", found[2]), found[3]] : [text];
+  }
+
   // The bars of one column, largest first, or in the order of the map where that is fixed.
   function bars(column) {
     const rows = [...document.getElementById("bars").rows];
@@ -57,11 +63,12 @@
       const { label, text, share, lower, upper } = order[place];
       const [head, drawn, number] = row.cells;
       head.textContent = head.title = label;
-      number.textContent = text;
+      number.replaceChildren(...told(text));
+      drawn.querySelector(".bar").hidden = upper === 0;
       drawn.querySelector(".bar").style.width = width(share);
-      drawn.querySelector(".whisker").hidden = upper === 0;
-      drawn.querySelector(".whisker").style.left = width(lower);
-      drawn.querySelector(".whisker").style.width = width(upper - lower);
+      drawn.querySelector(".interval").hidden = upper === 0;
+      drawn.querySelector(".interval").style.left = width(lower);
+      drawn.querySelector(".interval").style.width = width(upper - lower);
     });
     if (rest) rest.textContent = cell(data.named, column).text;
   }

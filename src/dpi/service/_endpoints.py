@@ -117,10 +117,10 @@ class Call:
             if name not in known:
                 raise Problem(422, f"this route takes no other parameters than: {', '.join(known) or 'none'}.")
             if len(request.query_params.getlist(name)) > 1 and known[name].schema.get("type") != "array":
-                raise Problem(422, f"`{name}` must be said once.")
+                raise Problem(422, f"`{name}` must be given once only.")
         for name, parameter in known.items():
             if parameter.required and name not in request.query_params:
-                raise Problem(422, f"`{name}` must be said.")
+                raise Problem(422, f"`{name}` is required.")
 
     @property
     def stream(self) -> str:

@@ -59,7 +59,7 @@ class Declared:
     kind: type
     many: bool
     default: object
-    """`inspect.Parameter.empty` if it must be said."""
+    """`inspect.Parameter.empty` if it is required."""
     setting: Setting
     group: str | None = None
     """The parameter that holds it together with others."""

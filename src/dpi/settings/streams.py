@@ -95,7 +95,7 @@ class StreamTerms:
 
     @property
     def budget(self) -> Ledger | Converging:
-        """The budget; accounts, chosen automatically, unless something else is said."""
+        """The budget; accounts, chosen automatically, unless something else is set."""
         if self.converging is None:
             if self.draw is not None:
                 raise OptionError("`draw` needs `converging`.", options=("draw", "converging"))
@@ -227,7 +227,7 @@ def _settings(name: str, values: Table, domain: Domain) -> StreamSettings:
     given = read_table(KEYS, values)
     for key in ("epsilon", "slot"):
         if key not in given:
-            raise OptionError(f"`{key}` must be said of a stream.")
+            raise OptionError(f"`{key}` is required of a stream.")
     fields = {KEYS[key].field: value for key, value in given.items()}
     fields.setdefault("begin", "")
     settings = StreamSettings(name=name, domain=domain, **fields)  # type: ignore[arg-type] # read by their kinds
@@ -235,5 +235,5 @@ def _settings(name: str, values: Table, domain: Domain) -> StreamSettings:
 
 
 def _now(slots: Slots) -> str:
-    """Return when the slot begins that is running: a public time, with which a stream begins unless another is said."""
+    """Return when the slot begins that is running: a public time, with which a stream begins unless another is set."""
     return slots.start(slots.at(slots.instant(datetime.now(UTC)))).isoformat()

@@ -26,7 +26,7 @@ from dpi.sources.textual import LineReader, Textual
 WATCHED = 60.0
 """Seconds for which a file that was replaced is watched."""
 _TAIL = 1 << 12
-"""Bytes by which a file is told from another one of the same number."""
+"""Bytes by which a file is distinguished from another one of the same number."""
 
 
 @dataclass(eq=False)

@@ -3,7 +3,7 @@
 A commit counts when the server says so, with the durability it is set to (a replicated server should wait for its
 quorum: `synchronous_commit`); a server set to answer before its own disk has it is asked to wait. Deleted rows are
 vacuumed after every slot, so their space is used again; PostgreSQL does not overwrite it at once, and archived logs
-keep what they hold: see the how-to on back-ups.
+keep what they hold: see the how-to on backups.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ that a task reads what is its own. A section is encrypted with a key of its own 
 store's list and nowhere else.
 
 **Erasure.** When a slot is paid for, the list of its sections is deleted in the same transaction, and with it the keys:
-what is left of the slot in files, in back-ups of them or on freed blocks, is ciphertext that nobody can read. A section
+what is left of the slot in files, in backups of them or on freed blocks, is ciphertext that nobody can read. A section
 that was changed, cut, or put in the place of another does not decrypt, and is refused.
 """
 

@@ -215,7 +215,7 @@ def _ask_witness(
 
 
 def engine_at(name: str, *, read_only: bool = False, wait: float = 0.0) -> Engine:
-    """Return a connection to whatever is, or shall be, at a path or URL."""
+    """Return a connection to whatever is, or will be, at a path or URL."""
     if not is_remote(name):
         return SQLite(Path(name), read_only=read_only, wait=wait)
     from dpi.store._postgres import PostgreSQL

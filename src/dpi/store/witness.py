@@ -3,7 +3,7 @@
 An old copy of a store has forgotten debits: going on from it would spend them again. The witness is written after a
 release is stored and before `release` hands it to anyone; so it knows every release that was given out. (Who reads the
 store itself meanwhile may see one a moment earlier.) It holds public facts only. Keep it on another disk or machine
-than the store, and out of the store's back-up.
+than the store, and out of the store's backup.
 
 Witness and store know each other by a name drawn at random: a store that has a witness is not continued without it. So
 an old copy cannot go on unseen for a while and then come back, which is what charging for lost slots relies on.

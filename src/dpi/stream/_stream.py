@@ -52,7 +52,7 @@ Drive = Callable[[StreamOptions, LedgerSession, Signer | None, RandomSource], Sl
 
 
 class Stream:
-    """Releases of one stream, slot after slot.
+    """Publish what share of users did what, one release a slot.
 
     `slot` is a duration such as "1h", a "day", "week" or "month" of the calendar, or a `dpi.Slots`. Without it slots
     are counted, and have no clock. `domain="discover"` finds values by itself (`dpi.mechanism.value_discovery`).
@@ -194,7 +194,7 @@ class Stream:
         """Declare the stream that counts active users; refuse one for a stream that has begun without."""
         streams = self.store.streams()
         if self._given.name in streams and not counts(self._given.name, streams):
-            raise OptionError("`people` is said when a stream begins: this one has none.", options=("people",))
+            raise OptionError("`people` is set when a stream begins: this one has none.", options=("people",))
         declare(count_users(self._given, people), self._session, self._signer, separate=False, change=False)
 
     # Life.

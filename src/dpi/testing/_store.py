@@ -140,7 +140,7 @@ def appended_events_count_once(reopen: Reopen) -> None:
         stream = _stream(store, **CLOCK)
         for producer in ("p", "q"):
             kept = stream.append(["ada"], [NOW], ["DE"], now=NOW, producer=producer, sequence=sequence)
-            require(kept is fresh, "a batch is not told from its repetition.")
+            require(kept is fresh, "a batch is not distinguished from its repetition.")
         store = reopen(store)
     stream = _stream(store, **CLOCK)
     counts = store.events("", stream.next_slot).counts

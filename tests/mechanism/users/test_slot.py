@@ -170,7 +170,7 @@ def test_a_part_of_the_price_is_told():
 
 
 def test_a_fixed_population_stays_known():
-    """Users who are all there in every slot are told from few payments, long after the first."""
+    """Users who are all there in every slot are distinguished from few payments, long after the first."""
     slots = list(crowd(3000, 150))
     truth = np.bincount(slots[0][1], minlength=30).astype(float)
     estimates = [estimate for _, estimate in play(slots, 30)]

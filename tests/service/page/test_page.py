@@ -111,7 +111,7 @@ def test_people_are_drawn_where_the_stream_can_tell_them(tmp_path, view, desk):
         play(range(2))
         page = view(f"{found.url}/#token={found.tokens['analyst']}")
         page.wait_for_selector("body[data-ready] #people:not([hidden])")
-        assert "do not tell retention" in page.locator("#people-more").text_content()
+        assert "Not enough measurements yet for retention" in page.locator("#people-more").text_content()
         play(range(2, 16))
         page.get_by_text("active users over distinct users of the last 7 slots").wait_for()  # told once it is known
         assert page.locator("#people-more tbody tr").count() >= 4

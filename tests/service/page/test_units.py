@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from dpi.certificates.chain import Head, extend
 from dpi.certificates.signature import Signer
+from dpi.report._figures import count_text, share_text
 
 PAGE = Path(__file__).parents[3] / "src" / "dpi" / "service" / "page"
 
@@ -37,7 +39,11 @@ def test_the_page_computes_what_python_does(tmp_path):
         pytest.skip("no `node`: install Node.js 20 or later to run the page's own tests")
     signer = Signer.open(tmp_path / "key.pem")
     texts = [bytes((7 * place + size) % 256 for place in range(size)) for size in range(301)]
+    shares = [(0.1234, 0.118, 0.1291), (0.00021, 0, 0.00052), (0.5, 0.4, 0.6), (0.0312, 0.0123, 0.05), (0, 0, 1e-8)]
+    counts = [(2345.2, 2300, 2390), (3.26, 0, 9.57), (1234567, 1200000, None), (99.4, 90.3, 108)]
     vectors = {
+        "shares": [[*share, share_text(*share)] for share in shares],
+        "counts": [[*ends, count_text(*(math.inf if end is None else end for end in ends))] for ends in counts],
         "blake2b": [
             [text.hex(), person, hashlib.blake2b(text, digest_size=32, person=person.encode()).hexdigest()]
             for text in texts
@@ -56,4 +62,4 @@ def test_the_page_computes_what_python_does(tmp_path):
     tests = Path(__file__).with_name("units.test.mjs")
     done = subprocess.run([node, "--test", tests], env=given, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "# pass 22" in done.stdout
+    assert "# pass 23" in done.stdout

@@ -21,6 +21,8 @@ const { standing: stands } = await page("streams.js");
 globalThis.document = { createElement: () => ({}) }; // canvas.js keeps a canvas of its own for hatching
 const { band } = await page("canvas.js");
 
+const inOne = ({ value, ends }) => `${value} (${ends.replace(" %", "")})`;
+
 test("BLAKE2b gives what hashlib gives, at all lengths around its blocks", () => {
   for (const [hex, person, digest] of vectors.blake2b) {
     assert.equal(blake2b(Uint8Array.from(Buffer.from(hex, "hex")), person), digest);
@@ -94,12 +96,18 @@ test("scales: a dominant other does not flatten the rest", () => {
 });
 
 test("numbers in words", () => {
-  assert.deepEqual([0.2813, 0.0123, 0.00051, 0, null].map(numbers.percent), ["28.1 %", "1.23 %", "0.051 %", "0.0 %", "–"]);
-  assert.equal(numbers.points(-0.0345), "−3.45");
-  assert.equal(numbers.count(1234567.4), "1\u202f234\u202f567");
+  assert.deepEqual([0.2813, 0.0123, 0.00051, 0, null].map((share) => numbers.percent(share)), ["28.1 %", "1.23 %", "0.051 %", "0.0 %", "–"]);
+  assert.deepEqual([numbers.points(-0.0345), numbers.points(0.0345, 0.12)], ["−3.45", "+3.5"]);
+  assert.deepEqual([numbers.count(1234567.4), numbers.count(1234.56, 1)], ["1,234,567", "1,234.6"]);
   assert.deepEqual(numbers.ticks(0.47), [0, 0.2, 0.4]);
   assert.equal(numbers.age(7300), "2 h");
   assert.equal(numbers.clock("2026-01-02T03:04:05+01:00", 60), "03:04:05");
+});
+
+test("a share and a number of users have the digits that a report gives them", () => {
+  for (const [value, lower, upper, text] of vectors.shares) assert.equal(inOne(numbers.shareTexts({ value, lower, upper })), text);
+  for (const [value, lower, upper, text] of vectors.counts) assert.equal(inOne(numbers.countTexts({ value, lower, upper })), text);
+  assert.deepEqual(numbers.shareTexts({ value: null }), { value: "–", ends: "–" });
 });
 
 test("no arrow where the interval of a difference covers zero", () => {

@@ -1,4 +1,4 @@
-"""The nearly uniform stream cannot be told from a guess; the other one can be followed."""
+"""The nearly uniform stream cannot be distinguished from a guess; the other one can be followed."""
 
 from pathlib import Path
 

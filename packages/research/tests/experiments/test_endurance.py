@@ -49,7 +49,7 @@ def test_small_divergence_is_half_of_the_relative_square(rows: list[dict[str, Va
 
 
 def test_a_series_comes_to_the_guess(rows: list[dict[str, Value]]) -> None:
-    """With next to no budget left nothing is told from the uniform PDF, and no noise is taken for data."""
+    """With next to no budget left nothing is distinguished from the uniform PDF, and no noise is taken for data."""
     last = select(rows, system="converging", slot=SLOTS)
     assert mean(last, "kl") == pytest.approx(mean(last, "uniform_kl"), rel=0.2)
 

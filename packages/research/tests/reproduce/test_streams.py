@@ -8,7 +8,7 @@ import dpi
 from dpi_research.reproduce.play import open_stream
 from dpi_research.reproduce.streams import RealStream, Recorded, by_clock, frequent, in_slots
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpi.errors.WeakPromise")  # a count that can be told from noise
+pytestmark = pytest.mark.filterwarnings("ignore::dpi.errors.WeakPromise")  # a count above the noise
 
 TABLE = pl.DataFrame(
     {

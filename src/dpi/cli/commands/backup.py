@@ -27,9 +27,9 @@ def backup(
 ) -> None:
     """Copy a store to a new file while it is in use. Private: keep it closed, encrypted, and apart from the key.
 
-    Only a store that has a witness is copied, for a copy that is put back must be told from the newest one. From a
-    file or from PostgreSQL, the copy is a file. A file that is there is not replaced. Accounts in buckets are copied to
-    a folder beside it, FILE.buckets: both together are the copy. `dpi backup restore` puts it back.
+    Only a store that has a witness is copied: a restored copy must be distinguished from the newest one. From a file
+    or from PostgreSQL, the copy is a file. A file that is there is not replaced. Accounts in buckets are copied to a
+    folder beside it, FILE.buckets: both together are the copy. `dpi backup restore` puts it back.
 
     Examples:
       dpi backup visits.db /backup/visits-monday.db

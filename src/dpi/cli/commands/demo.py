@@ -72,7 +72,7 @@ def demo(
     events = TableEvents("user", "at", "page", table=Table(visits))  # what the file holds; no library need read it
     domain = Categories(shop.PAGES)
     if not json:
-        say(f"{24 * days} hours of a made-up shop, {domain.size} pages, ε = 1 per visitor for ever. The same as:", "")
+        say(f"{24 * days} hours of a made-up shop, {domain.size} pages, ε = 1 per visitor. The same as:", "")
         say(*_command(files, begin, end), "")
     began = time.perf_counter()
     settings = StreamSettings(name=NAME, domain=domain, epsilon="1", slot="1h", begin=begin, season=24, people=PEOPLE)
@@ -202,9 +202,9 @@ def _print(
     store = shlex.quote(str(files["shop.db"]))
     say(
         "",
-        f"Released shares differ from the truth by {summary['error']:.1f} percentage points on average; equal shares "
-        f"would by {summary['error_of_uniform']:.1f}. Numbers of users differ by {summary['error_of_users']:.0f} % in "
-        f"the median hour. {summary['seconds']} s for {summary['hours']} hours.",
+        f"Mean error of a share: {summary['error']:.1f} percentage points. (Guessing equal shares: "
+        f"{summary['error_of_uniform']:.1f}.) Median error of the number of users: {summary['error_of_users']:.0f} %. "
+        f"{summary['seconds']} s for {summary['hours']} hours.",
         str(summary["guarantee"]),
         "",
         f"Look at  {files['report.html']}" + ("" if picture is None else f" and {picture}"),

@@ -38,7 +38,7 @@ SHOWN = 20
 class DiscoverySettings:
     """What is looked for, when, and what it may cost."""
 
-    epsilon: Annotated[str | None, Setting("NUMBER", "ε per user, for ever, for the whole store.", PRIVACY)] = None
+    epsilon: Annotated[str | None, Setting("NUMBER", "ε per user, for the whole store.", PRIVACY)] = None
     slot: Annotated[str | None, SLOT] = None
     begin: Annotated[str | None, BEGIN] = None
     end: Annotated[str | None, END] = None

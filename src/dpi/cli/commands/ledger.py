@@ -24,7 +24,7 @@ from dpi.store.opening import store_exists
 from dpi.store.sql import SQLStore
 
 KEEP = 1000
-"""Slots whose measurements stay unless another number is said."""
+"""Slots whose measurements stay unless another number is set."""
 PLACES = {"buckets": "in buckets of files", "embedded": "in its database"}
 
 

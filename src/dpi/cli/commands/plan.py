@@ -18,7 +18,7 @@ from dpi.settings.declaration import Setting
 def plan(
     users: Annotated[int, Setting("N", "Active users of one slot.")],
     bins: Annotated[int, Setting("N", "Bins of the domain.")],
-    epsilon: Annotated[str | None, Setting("NUMBER", "ε per user, for ever.")] = None,
+    epsilon: Annotated[str | None, Setting("NUMBER", "ε per user.")] = None,
     want: Annotated[str | None, Setting("NAME=ERROR", "Instead of --epsilon: find it, such as active=10.")] = None,
     stickiness: Annotated[float, Setting("PART", "Active users over distinct users of 28 slots.")] = USUAL,
     slot: Annotated[str | None, Setting("DURATION", "Length of a slot, such as 1h, to print times.")] = None,

@@ -157,7 +157,7 @@ def _create_token(
 ) -> None:
     """Make a token, note it, and hand it out once: printed, or in a file for its owner."""
     if role is None:
-        raise OptionError("`--role` must be said: admin, curator, analyst or auditor.")
+        raise OptionError("`--role` is required: admin, curator, analyst or auditor.")
     end = None if expires is None else _end(expires)
     if out is not None:  # before there is a token that would be lost
         if out.exists():

@@ -4,9 +4,9 @@ Weights of types say how often users come and how soon they leave (`_types`), so
 active n slots later, how many distinct users a week has for every active one, and how often today's users will come.
 Every member of the ensemble has its own answer; their spread, widened, is the uncertainty.
 
-*What is offered.* Types are learned from totals, never from a user's visits, and some streams say little of them. An
-answer that is no surer than the prior over the types is no measurement: it is left out. The rule sees released numbers
-alone, so what is left out is public.
+*What is offered.* Types are learned from totals, never from a user's visits, and some streams say little of them. DPI
+gives no answer until the data has narrowed the prior over the types. The rule sees released numbers alone, so what is
+left out is public.
 
 *Widening.* The members' variance grows as that of numbers of users does (`_who`). Three terms are added: chance, which
 is binomial; a slot's activity, which all users share; and the grid of types, which is coarse.
@@ -96,7 +96,7 @@ _SCALE: Floats = np.array([*[1.0] * 8, HORIZON])
 def estimate_engagement(
     active: Active, past: Floats, slots: tuple[int, int], people: tuple[float, float, float], phases: Floats
 ) -> Floats:
-    """Return the numbers of `ENGAGEMENT` and their variances, a row each; NaN where they are no surer than the prior.
+    """Return the numbers of `ENGAGEMENT` and their variances, a row each; NaN where not narrower than the prior.
 
     `past` has the active users of earlier slots by cohort and type, the latest last. `slots` say how many of these
     there were, and how many slots ago the first was. `people` are numbers of newcomers, of the first slot's users, and

@@ -42,7 +42,7 @@ COMMON = 0.04**2, 3.0
 """Relative variance of a slot's activity that all share, before it is learned, and how many slots that counts for.
 Source: a prior."""
 CHECKED = 0.95
-"""What is left of the self-check after another measurement: twenty count. Source: a prior."""
+"""Decay per measurement of the forecast-error average; window about 20. Source: a prior."""
 _BACK: Floats = (1 - HAZARD) * LONG_RUN / ((1 - HAZARD) * LONG_RUN + HAZARD)
 """How likely a user of each type, who is active, will be again."""
 

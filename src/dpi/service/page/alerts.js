@@ -35,7 +35,7 @@ export function drawAlerts(app) {
 function line(app, alert) {
   return el(
     "button", { type: "button", class: "alert", onclick: () => app.look(alert) },
-    el("span", { class: "what" }, el("strong", {}, alert.value), ` ${percent(alert.before)} → ${percent(alert.share)}`, el("br"), el("span", { class: "when" }, when(alert.start, alert.slot))),
+    el("span", { class: "what" }, el("strong", {}, alert.value), ` ${percent(alert.before, Math.max(alert.before, alert.share))} → ${percent(alert.share, Math.max(alert.before, alert.share))}`, el("br"), el("span", { class: "when" }, when(alert.start, alert.slot))),
     el("span", { class: `how ${alert.severity}` }, alert.severity),
   );
 }

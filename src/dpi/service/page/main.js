@@ -7,7 +7,7 @@ import { drawCurator, operator } from "./curator.js";
 import { $, say } from "./dom.js";
 import { drawGrid, tableOfGrid } from "./grid.js";
 import { drawMovers, tableOfMovers } from "./movers.js";
-import { age, count, measuredAgo } from "./numbers.js";
+import { age, count, countTexts, measuredAgo } from "./numbers.js";
 import { drawNow, pictureOfNow, tableOfNow } from "./now.js";
 import { drawPeople } from "./people.js";
 import { drawBudget, drawOdds } from "./privacy.js";
@@ -46,9 +46,9 @@ app.draw = () => {
 
 function drawTiles() {
   const { users, scope } = app.picture;
-  const ends = users.upper === null ? `at least ${count(Math.max(0, users.lower))}` : `${count(Math.max(0, users.lower))} … ${count(users.upper)}`;
-  say($("tile-users"), users.value === null ? "–" : ends);
-  say($("tile-users-more"), users.value === null ? (users.note ?? "not measured") : `95 % interval; the estimate is ${count(Math.max(0, users.value))}${scope ? `. ${scope}` : ""}`);
+  const { value, ends } = countTexts(users);
+  say($("tile-users"), ends);
+  say($("tile-users-more"), users.value === null ? (users.note ?? "not measured") : `95 % interval; the estimate is ${value}${scope ? `. ${scope}` : ""}`);
   tick();
 }
 
@@ -58,7 +58,7 @@ function tick() {
   if (!clock || app.picture === null) return;
   const old = (app.now() - Date.parse(clock.begins)) / 1000, next = (Date.parse(clock.seen) - app.now()) / 1000;
   say($("tile-age"), measuredAgo(app.picture.measured, app.now()));
-  const ended = app.state.slot === null ? `Its slot ended ${age(old)} ago.` : `Slot ${app.state.slot}.`;
+  const ended = app.state.slot === null ? `Its slot ended ${age(old)} ago.` : `Slot ${count(app.state.slot)}.`;
   say($("tile-age-more"), `${ended} ${app.picture.freshness ?? "It was measured in its slot."}`);
   const words = next > 0 ? `the next in ${age(next)}` : "the next is on its way";
   $("live").title = app.live ? words : "";

@@ -16,7 +16,7 @@ export function drawMovers(app) {
     return;
   }
   const end = Math.max(...changes.rows.map((row) => Math.max(Math.abs(row.lower), Math.abs(row.upper))), 1e-6);
-  const heads = [["name", "Value"], ["", "Change, percentage points"], ["figure", ""], ["ends", "95 % interval"]];
+  const heads = [["name", "Value"], ["", "Change, percentage points"], ["ends", "95 % interval"], ["figure", "Estimate"]];
   place.replaceChildren(
     el("table", { class: "values" },
       el("thead", {}, el("tr", {}, heads.map(([name, text]) => (text ? el("th", { class: name, scope: "col" }, text) : el("td", { class: name }))))),
@@ -29,7 +29,7 @@ export function drawMovers(app) {
 
 function mover(app, row, end) {
   const sign = arrow(row), half = (v) => 50 + (50 * v) / end;
-  const i = el("i"), b = el("b");
+  const most = Math.max(Math.abs(row.lower), Math.abs(row.upper)), i = el("i", { class: row.change < 0 ? "down" : null }), b = el("b");
   const [from, to] = row.change > 0 ? [0, row.change] : [row.change, 0];
   i.style.left = `${half(from)}%`;
   i.style.width = `${half(to) - half(from)}%`;
@@ -40,8 +40,8 @@ function mover(app, row, end) {
   return el(
     "tr", { class: sign ? null : "muted" }, name,
     el("td", {}, el("div", { class: "track both", "aria-hidden": "true" }, i, b)),
-    el("td", { class: "figure" }, sign ? [mark, " "] : null, points(row.change)),
-    el("td", { class: "ends" }, `${points(row.lower)} … ${points(row.upper)}`),
+    el("td", { class: "ends" }, `${points(row.lower, most)} … ${points(row.upper, most)}`),
+    el("td", { class: "figure" }, sign ? [mark, " "] : null, points(row.change, most)),
   );
 }
 

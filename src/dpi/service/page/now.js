@@ -1,9 +1,9 @@
-// One slot: values as bars with whiskers, an ordered domain as a density.
+// One slot: values as bars with intervals, an ordered domain as a density.
 
 import { fitted, pictureOf, prepare, valueAxis } from "./canvas.js";
 import { $, colours, el, say } from "./dom.js";
 import { csv, download } from "./files.js";
-import { count, percent, ticks, told, when } from "./numbers.js";
+import { count, percent, shareTexts, ticks, told, when } from "./numbers.js";
 
 /** The rows in view, in their order. */
 function rowsOf({ picture, state }) {
@@ -20,7 +20,7 @@ export function drawNow(app) {
   say($("now-title"), state.slot === null ? "Now" : begun);
   const rows = rowsOf(app), size = picture.domain.size;
   const few = rows.length < size ? ` ${rows.length} of ${count(size)} values are in view.` : "";
-  say($("now-lead"), `${begun}. The bar is the estimate, the line its 95 % interval.${few}${ruled(picture)}`);
+  say($("now-lead"), `${begun}. The bold part of a bar is the 95 % interval, the mark in it the estimate.${few}${ruled(picture)}`);
   const end = Math.max(...rows.map((row) => row.upper), 1e-6);
   const palette = colours();
   const body = $("bars").querySelector("tbody") ?? begin();
@@ -39,16 +39,22 @@ export function drawNow(app) {
   if (picture.sets !== null) drawDensity(app);
 }
 
+/** A share with its interval, as a report has it. */
+function inOne(row) {
+  const { value, ends } = shareTexts(row);
+  return `${value} (${ends.replace(" %", "")})`;
+}
+
 /** What is shown by the publisher's rules, and the values that are too small to stand alone. */
 function ruled({ shown, small }) {
   if (!shown) return "";
-  const sum = small ? ` ${small.label}: ${told(`${percent(small.value)} (${percent(small.lower)} … ${percent(small.upper)})`, small.value, small.note)} together.` : "";
+  const sum = small ? ` ${small.label}: ${told(inOne(small), small.value, small.note)} together.` : "";
   return ` The publisher shows ${shown}.${sum}`;
 }
 
 function begin() {
   const body = el("tbody");
-  const heads = [["mark", ""], ["name", "Value"], ["", "Share"], ["figure", ""], ["ends", "95 % interval"]];
+  const heads = [["mark", ""], ["name", "Value"], ["", "Share"], ["ends", "95 % interval"], ["figure", "Estimate"]];
   $("bars").replaceChildren(
     el("table", { class: "values" }, el("thead", {}, el("tr", {}, heads.map(([name, text]) =>
       text ? el("th", { class: name, scope: "col" }, text) : el("td", { class: name })))), body),
@@ -62,7 +68,7 @@ function bar(app, row) {
   return el(
     "tr", { "data-code": row.code },
     el("td", { class: "mark" }, pin), el("th", { class: "name", scope: "row", title: row.label }, row.label),
-    el("td", {}, track), el("td", { class: "figure" }), el("td", { class: "ends" }),
+    el("td", {}, track), el("td", { class: "ends" }), el("td", { class: "figure" }),
   );
 }
 
@@ -76,8 +82,10 @@ function fill(made, row, end, place, palette) {
   b.style.left = `${(100 * row.lower) / end}%`;
   b.style.width = `${(100 * (row.upper - row.lower)) / end}%`;
   made.classList.toggle("muted", row.other);
-  say(made.querySelector(".figure"), percent(row.value));
-  say(made.querySelector(".ends"), told(`${percent(row.lower)} … ${percent(row.upper)}`, row.value, row.note));
+  const { value, ends } = shareTexts(row);
+  i.hidden = row.value === null;
+  say(made.querySelector(".ends"), ends);
+  say(made.querySelector(".figure"), told(value, row.value, row.note));
 }
 
 /** A density: each set's share over its width. Sets without an end are drawn as bars of their share at the sides. */
@@ -129,20 +137,21 @@ export async function pictureOfNow(app) {
   host.style.cssText = "position:absolute;left:-9999px;width:720px";
   document.body.append(host);
   const to = prepare(canvas, 26 * rows.length + 8), { pen } = to;
-  const end = Math.max(...rows.map((row) => row.upper), 1e-6), left = 190, width = 380;
+  const end = Math.max(...rows.map((row) => row.upper), 1e-6), left = 190, width = 340;
   rows.forEach((row, i) => {
     const y = 26 * i + 16;
     pen.fillStyle = to.ink;
     pen.textAlign = "right";
     pen.fillText(fitted(pen, row.label, left - 20), left - 10, y);
     pen.fillStyle = to.accent;
-    pen.globalAlpha = 0.45;
+    pen.globalAlpha = 0.25;
     pen.fillRect(left, y - 9, (row.value / end) * width, 18);
     pen.globalAlpha = 1;
+    pen.fillRect(left + (row.lower / end) * width, y - 6, Math.max(2, ((row.upper - row.lower) / end) * width), 12);
     pen.fillStyle = to.ink;
-    pen.fillRect(left + (row.lower / end) * width, y - 1, Math.max(2, ((row.upper - row.lower) / end) * width), 2);
+    if (row.value !== null) pen.fillRect(left + (row.value / end) * width - 1, y - 9, 2, 18);
     pen.textAlign = "left";
-    pen.fillText(told(percent(row.value), row.value, row.note), left + width + 14, y);
+    pen.fillText(told(inOne(row), row.value, row.note), left + width + 14, y);
   });
   const made = await pictureOf(canvas, `${app.state.stream}, ${when(app.picture.start, app.picture.slot)}: shares with 95 % intervals`);
   host.remove();

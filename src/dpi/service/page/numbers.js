@@ -2,12 +2,20 @@
 
 export const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 
-/** A share in per cent, with as many places as it needs. */
-export function percent(share) {
+/** A share in per cent, with as many digits as it needs, or as the largest share beside it needs. */
+export function percent(share, largest = share) {
   if (share === null || share === undefined || Number.isNaN(share)) return "–";
-  const p = 100 * share;
-  const places = p >= 9.995 || p === 0 ? 1 : p >= 0.0995 ? 2 : 3;
-  return `${p.toFixed(places)} %`;
+  return `${(100 * share).toFixed(largest > 0 ? Math.min(places(largest), 3) : 1)} %`;
+}
+
+/** How many digits after the point a share and its interval have in per cent: three of the upper end, as in a report. */
+export const places = (upper) => clamp(2 - Math.floor(Math.log10(100 * upper)), 1, 6);
+
+/** A share and its interval in per cent, with the same digits. */
+export function shareTexts({ value, lower, upper }) {
+  if (value === null) return { value: "–", ends: "–" };
+  const d = places(upper), text = (share) => (100 * share).toFixed(d);
+  return { value: `${text(value)} %`, ends: `${text(lower)} … ${text(upper)} %` };
 }
 
 /** A number as it is shown under the publisher's rules: itself, or why it is not, or that it is a week's. */
@@ -16,20 +24,26 @@ export function told(text, value, note) {
   return value === null ? note : `${text} ${note}`;
 }
 
-/** A difference of shares, in percentage points, with its sign. */
-export function points(change) {
+/** A difference of shares, in percentage points, with its sign; with the digits of the largest number beside it. */
+export function points(change, largest = Math.abs(change)) {
   const sign = change > 0 ? "+" : change < 0 ? "−" : "±";
-  const p = Math.abs(100 * change);
-  return `${sign}${p.toFixed(p >= 9.995 ? 1 : 2)}`;
+  return `${sign}${Math.abs(100 * change).toFixed(Math.min(places(largest), 3))}`;
 }
 
 /** A slot by its begin, or by its number where the stream has no clock. */
-export const when = (start, slot) => (start ? `${start.slice(0, 10)} ${start.slice(11, 19)}` : `slot ${slot}`);
+export const when = (start, slot) => (start ? `${start.slice(0, 10)} ${start.slice(11, 19)}` : `slot ${count(slot)}`);
 
-/** A number of users: whole, with thin spaces. */
-export function count(number) {
+/** A number, whole unless it is told otherwise, with commas as in a report. */
+export function count(number, digits = 0) {
   if (number === null || number === undefined) return "–";
-  return Math.round(number).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  return number.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** A number of users and its interval, with the same digits: one after the point below 100. */
+export function countTexts({ value, lower, upper }) {
+  if (value === null) return { value: "–", ends: "–" };
+  const d = upper !== null && upper < 100 ? 1 : 0, text = (number) => count(Math.max(0, number), d);
+  return { value: text(value), ends: upper === null ? `at least ${text(lower)}` : `${text(lower)} … ${text(upper)}` };
 }
 
 /** A budget: four digits. */

@@ -2,9 +2,9 @@
 
 import { band, prepare, timeAxis, valueAxis } from "./canvas.js";
 import { $, colours, el, table } from "./dom.js";
-import { count, percent, ticks, told, when } from "./numbers.js";
+import { count, countTexts, shareTexts, ticks, told, when } from "./numbers.js";
 
-const UNKNOWN = "The measurements so far do not tell retention and stickiness better than the assumption made before them.";
+const UNKNOWN = "Not enough measurements yet for retention and stickiness: their intervals would be as wide as the model's prior.";
 const FIRST = ["newcomers", "reach"]; // of first payments, which are due in every slot
 
 /** Whether a number is measured in every slot, whatever else is carried forward; all are where users are counted. */
@@ -42,7 +42,8 @@ function drawEngagement(picture) {
   const said = JSON.stringify(rows), place = $("people-more");
   if (place.dataset.said === said) return;
   place.dataset.said = said;
-  const number = (row) => (row.name === "further_activity" ? (v) => v.toFixed(1) : row.name.startsWith("active_") ? count : percent);
-  const lines = rows.map((row) => [row.label, number(row)(row.value), told(`${number(row)(row.lower)} … ${number(row)(row.upper)}`, row.value, row.note)]);
-  place.replaceChildren(rows.length ? table(`${when(picture.start, picture.slot)}. What is expected is a forecast.`, ["", "Estimate", "95 % interval"], lines) : el("p", { class: "soft" }, UNKNOWN));
+  const slots = ({ value, lower, upper }) => (value === null ? shareTexts({ value }) : { value: value.toFixed(1), ends: `${lower.toFixed(1)} … ${upper.toFixed(1)}` });
+  const texts = (row) => (row.name === "further_activity" ? slots : row.name.startsWith("active_") ? countTexts : shareTexts)(row);
+  const lines = rows.map((row) => [row.label, texts(row).ends, told(texts(row).value, row.value, row.note)]);
+  place.replaceChildren(rows.length ? table(`${when(picture.start, picture.slot)}. What is expected is a forecast.`, ["", "95 % interval", "Estimate"], lines) : el("p", { class: "soft" }, UNKNOWN));
 }

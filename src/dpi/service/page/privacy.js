@@ -7,10 +7,10 @@ import { budget as amount, clock, count, percent, posterior, slotsLeft } from ".
 export function drawBudget({ budget }) {
   if (budget === null) return;
   const part = Math.min(1, budget.spent_at_most / budget.holds), left = slotsLeft(budget);
-  say($("tile-budget"), `at most ${amount(budget.spent_at_most)}`);
-  const lasts = left === null ? "never runs out: later payments become smaller" : left === 0 ? "a user of all slots has none left; newcomers have all of it" : left === 1 ? "a user of all slots can pay one more slot" : `a user of all slots can pay ${count(left)} more slots`;
-  const together = budget.streams === 1 ? "" : `, ≤ ${amount(budget.spent_by_store)} by all ${budget.streams} streams`;
-  say($("tile-budget-more"), `of the ε = ${amount(budget.holds)} that this stream can take${together}, ${budget.per}; ${lasts}`);
+  say($("tile-budget"), `ε\u00a0≤\u00a0${amount(budget.spent_at_most)}`);
+  const lasts = left === null ? "It never runs out: later payments become smaller" : left === 0 ? "A user of all slots has none left; newcomers have all of it" : left === 1 ? "A user of all slots can pay one more slot" : `A user of all slots can pay ${count(left)} more slots`;
+  const together = budget.streams === 1 ? "" : ` All ${budget.streams} streams together: ε\u00a0≤\u00a0${amount(budget.spent_by_store)}.`;
+  say($("tile-budget-more"), `By this stream, of its budget of ${amount(budget.holds)} ${budget.per}. ${lasts}.${together}`);
   $("meter").parentElement.hidden = left === null; // a full bar would look as if there were an end
   $("meter").style.width = `${100 * part}%`;
   const words = budget.sentences.filter((each) => !each.startsWith("The next slots cost")); // the table has them
@@ -22,7 +22,7 @@ export function drawBudget({ budget }) {
     $("budget-words").replaceChildren(...words.map((each) => el("li", {}, each)));
     $("budget-next").replaceChildren(
       table("The largest payment of one user in each slot, and half of the 95 % interval of one value’s count, from the users who pay most.", ["Slot", "Begins", "Largest payment", "± users"],
-        budget.next_slots.map((slot) => [String(slot.slot), clock(slot.begins) || "–", slot.cost === null ? "not known yet" : amount(slot.cost), slot.error_users === null ? "–" : slot.error_users.toFixed(1)])),
+        budget.next_slots.map((slot) => [count(slot.slot), clock(slot.begins) || "–", slot.cost === null ? "not known yet" : amount(slot.cost), slot.error_users === null ? "–" : slot.error_users.toFixed(1)])),
     );
   }
   say($("promise-words"), budget.guarantee);

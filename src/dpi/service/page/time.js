@@ -143,7 +143,7 @@ export function drawLines(app) {
   const to = prepare($("lines"), 260);
   const box = { left: 54, top: 10, width: to.width - 66, height: 214 };
   const end = Math.min(1, 1.04 * Math.max(...shownRows.flatMap((row) => row.upper), 0.001));
-  valueAxis(to, box, ticks(end), end, (mark) => percent(mark).replace(".0 %", " %").replace(/(\.\d)0 %/, "$1 %"));
+  valueAxis(to, box, ticks(end), end, (mark) => `${Number((100 * mark).toPrecision(6))} %`);
   shownRows.forEach((row, i) => band(to, box, end, row, palette[i], { measured: series.measured }));
   timeAxis(to, box, series.starts, series.slots);
 }
