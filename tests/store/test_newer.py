@@ -63,7 +63,7 @@ READ = {
     "a state of the boosted mechanism": lambda _: dpi.Boosted().from_bytes(
         DOMAIN, b"dpi boosted state 3\n" + bytes(64)
     ),
-    "a state by class": lambda _: users.from_bytes(b"dpi users 2\n" + bytes(64)),
+    "a state by class": lambda _: users.from_bytes(b"dpi users 3\n" + bytes(64)),
     "a state of partitions": lambda _: dpi.Boosted(partitions=(dpi.domain.Blocks(2),)).from_bytes(
         DOMAIN, b"dpi rotating state 3\n" + bytes(64)
     ),

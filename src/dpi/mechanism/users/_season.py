@@ -88,7 +88,7 @@ def activities(season: Season, common: float) -> Floats:
     """
     (seen, told), period = season.activity / common, season.period
     whole, mean = float(told.sum()), float(seen.sum()) / max(float(told.sum()), 1e-9)
-    if mean <= 0:
+    if mean <= 0 or whole < 1e-9:
         return np.ones(period)
     own = np.where(told > 0, seen / np.maximum(told, 1e-9), mean)
     best, least = np.full(period, mean), np.inf
