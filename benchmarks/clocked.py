@@ -28,9 +28,9 @@ import numpy as np
 
 import dpi
 from dpi.budget.classes import PaymentRequest
-from dpi.mechanism import users as estimator
+from dpi.mechanism import class_estimator as estimator
 from dpi.mechanism.base import Estimate, Floats
-from dpi.mechanism.users import GroupSums, UsersState
+from dpi.mechanism.class_estimator import GroupSums, UsersState
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from measure import ESTIMATES, Cell, record

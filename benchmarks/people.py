@@ -21,9 +21,9 @@ import numpy as np
 import real
 import worlds
 from clocked import TOP, Accounts
-from dpi.mechanism import users as estimator
+from dpi.mechanism import class_estimator as estimator
 from dpi.mechanism.base import AFTER, ENGAGEMENT, HORIZON, WINDOWS, Estimate
-from dpi.mechanism.users import PRIOR_DEVIATIONS, UsersState
+from dpi.mechanism.class_estimator import PRIOR_DEVIATIONS, UsersState
 from dpi.release.interval import LEVEL, deviations
 from measure import Cell, record
 from populations import STREAMS, Slot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import GroupSums, UsersState
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import GroupSums, UsersState
 
 EPSILON = 2.0
 

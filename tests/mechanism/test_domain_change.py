@@ -12,9 +12,9 @@ from dpi.domain.overlap import Overlap
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Measurement
+from dpi.mechanism.class_estimator import AlikeState
 from dpi.mechanism.filtering import _population as population
 from dpi.mechanism.rotation import Views
-from dpi.mechanism.users import AlikeState
 from dpi.noise import UnsafeSeededSource, add_laplace
 
 OLD = dpi.Categories(["a", "b", "c"], other="elsewhere")

@@ -20,9 +20,9 @@ from dpi.domain.overlap import Overlap
 from dpi.domain.partition import Partition
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
+from dpi.mechanism.class_estimator import AlikeState, Laws, UsersState, same_hypotheses
 from dpi.mechanism.filtering._population import STEP, grid_levels, initial_population
 from dpi.mechanism.rotation import Turns, Views
-from dpi.mechanism.users import AlikeState, Laws, UsersState, same_hypotheses
 from dpi.mechanism.view_layout import View
 
 Kept = TypeVar("Kept", UsersState, AlikeState)

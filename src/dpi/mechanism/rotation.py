@@ -1,10 +1,10 @@
 """Rotation over what is measured: in one slot the bins, in another a coarse partition of them, never two at once.
 
-Every view of the domain has the filter of users who are measured alike (`dpi.mechanism.users`), which learns from its
-own slots and holds its picture in others; all views share one number of users. The release is a mixture of the bins'
-own picture and of PDFs refined from coarse to fine down to each view (`dpi.mechanism.refinement`), weighted by the log
-score of their forecasts. Which view is next follows from public state: turns are in proportion to the variance each
-removes.
+Every view of the domain has the filter of users who are measured alike (`dpi.mechanism.class_estimator`), which learns
+from its own slots and holds its picture in others; all views share one number of users. The release is a mixture of the
+bins' own picture and of PDFs refined from coarse to fine down to each view (`dpi.mechanism.refinement`), weighted by
+the log score of their forecasts. Which view is next follows from public state: turns are in proportion to the variance
+each removes.
 
 A pure function of a state and a measurement, so it is post-processing and costs no privacy. Sees counts after noise; no
 histogram, no user.
@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
+from dpi.mechanism.class_estimator import AlikeState, close_alike, freeze
 from dpi.mechanism.filtering._gaussians import UNKNOWN, Gaussians, blocks
 from dpi.mechanism.filtering.laplace_gauss import score_evidence
 from dpi.mechanism.refinement import Refined, refine
-from dpi.mechanism.users import AlikeState, close_alike, freeze
 from dpi.mechanism.view_layout import Layout, View
 
 SHARE = 0.01

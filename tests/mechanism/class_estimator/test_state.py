@@ -5,8 +5,8 @@ import pytest
 
 from clocked_users import Users, play
 from dpi.errors import StateError
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import UsersState
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import UsersState
 
 BINS, CLASSES = 7, 5
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users._engagement import PAST, Active
-from dpi.mechanism.users._ensemble import PRIOR, USUAL, Ensemble, Regression
-from dpi.mechanism.users._level import Level
-from dpi.mechanism.users._types import (
+from dpi.mechanism.class_estimator._engagement import PAST, Active
+from dpi.mechanism.class_estimator._ensemble import PRIOR, USUAL, Ensemble, Regression
+from dpi.mechanism.class_estimator._level import Level
+from dpi.mechanism.class_estimator._types import (
     ACTIVE,
     ENTER,
     HAZARD,

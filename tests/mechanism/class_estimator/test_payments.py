@@ -12,10 +12,10 @@ from clocked import shares_of
 from clocked_users import Users, play
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import level
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import UsersState
-from dpi.mechanism.users import _payments as payments
-from dpi.mechanism.users._hypotheses import GROUP_OF
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import UsersState
+from dpi.mechanism.class_estimator import _payments as payments
+from dpi.mechanism.class_estimator._hypotheses import GROUP_OF
 
 BINS, CLASSES = 6, 9
 

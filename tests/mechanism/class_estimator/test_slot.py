@@ -13,8 +13,8 @@ from clocked_users import Users, divergence, play
 from dpi.budget.classes import level
 from dpi.demo import PAGES, hourly
 from dpi.errors import StateError
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import GroupSums, UsersState
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import GroupSums, UsersState
 from dpi.release.interval import interval
 
 ZIPF = (np.arange(30) + 1.0) ** -1.1

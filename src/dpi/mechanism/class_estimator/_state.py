@@ -13,9 +13,9 @@ import numpy as np
 from dpi.errors import OlderState, StateError
 from dpi.files import is_older, refuse_newer
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users._hypotheses import STEADY, Laws
-from dpi.mechanism.users._season import Season
-from dpi.mechanism.users._who import Who
+from dpi.mechanism.class_estimator._hypotheses import STEADY, Laws
+from dpi.mechanism.class_estimator._season import Season
+from dpi.mechanism.class_estimator._who import Who
 
 _MAGIC = b"dpi users 2\n"
 _DIGEST = 32

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpi.mechanism.users._alike import AlikeState, close_alike
+from dpi.mechanism.class_estimator._alike import AlikeState, close_alike
 
 sums = st.floats(-1e4, 1e4) | st.sampled_from([-1e9, -1022.0, 0.0, 1024.0, 1e9])
 

@@ -15,15 +15,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
+from dpi.mechanism.class_estimator._hypotheses import ALONE, ALONE_HUGE, Fitted, Hypotheses, Laws
+from dpi.mechanism.class_estimator._laws import APART, MISFIT, NEVER, RETURN, LawFilter
+from dpi.mechanism.class_estimator._level import Level
+from dpi.mechanism.class_estimator._payers import Payers
+from dpi.mechanism.class_estimator._season import Season, learn_phase
+from dpi.mechanism.class_estimator._slot import (
+    GroupSums,
+    Heard,
+    enter_phase,
+    know_nothing,
+    learn_population,
+    release_laws,
+)
+from dpi.mechanism.class_estimator._state import freeze
+from dpi.mechanism.class_estimator._who import Sizes
 from dpi.mechanism.filtering._gaussians import Gaussians
-from dpi.mechanism.users._hypotheses import ALONE, ALONE_HUGE, Fitted, Hypotheses, Laws
-from dpi.mechanism.users._laws import APART, MISFIT, NEVER, RETURN, LawFilter
-from dpi.mechanism.users._level import Level
-from dpi.mechanism.users._payers import Payers
-from dpi.mechanism.users._season import Season, learn_phase
-from dpi.mechanism.users._slot import GroupSums, Heard, enter_phase, know_nothing, learn_population, release_laws
-from dpi.mechanism.users._state import freeze
-from dpi.mechanism.users._who import Sizes
 
 HUGE = 10_000
 """From this many bins on most drown in noise, and fewer hypotheses are told apart. Source: docs/utility.md, Huge

@@ -25,13 +25,13 @@ import numpy as np
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import AFTER, Estimate, Floats, People, at_most_one
+from dpi.mechanism.class_estimator._engagement import estimate_engagement
+from dpi.mechanism.class_estimator._hypotheses import BAND_OF, GROUP_OF, Reading, Seen
+from dpi.mechanism.class_estimator._laws import LawFilter
+from dpi.mechanism.class_estimator._season import Season, activities, learn_phase, phase_profile
+from dpi.mechanism.class_estimator._state import UsersState
+from dpi.mechanism.class_estimator._who import CHECKED, Census, Sizes, Total
 from dpi.mechanism.filtering._gaussians import Gaussians
-from dpi.mechanism.users._engagement import estimate_engagement
-from dpi.mechanism.users._hypotheses import BAND_OF, GROUP_OF, Reading, Seen
-from dpi.mechanism.users._laws import LawFilter
-from dpi.mechanism.users._season import Season, activities, learn_phase, phase_profile
-from dpi.mechanism.users._state import UsersState
-from dpi.mechanism.users._who import CHECKED, Census, Sizes, Total
 
 FLOOR = 0.0005
 """Uniform share of every release: nothing is impossible. Source: by definition; less than any error that is known."""

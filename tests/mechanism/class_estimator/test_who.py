@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from clocked_users import play
-from dpi.mechanism.users import _ensemble as ensemble
-from dpi.mechanism.users import _who as who
-from dpi.mechanism.users._types import HAZARD, STOCK, TYPES, by_type
+from dpi.mechanism.class_estimator import _ensemble as ensemble
+from dpi.mechanism.class_estimator import _who as who
+from dpi.mechanism.class_estimator._types import HAZARD, STOCK, TYPES, by_type
 
 BINS = 4
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpi.mechanism.base import AFTER, ENGAGEMENT, HORIZON, WINDOWS, Floats
-from dpi.mechanism.users._ensemble import HYPOTHESES, NOBODY, PRIOR, USUAL
-from dpi.mechanism.users._types import ACTIVE, ENTER, FIRST, NEXT, STOCK, by_type, more_active
+from dpi.mechanism.class_estimator._ensemble import HYPOTHESES, NOBODY, PRIOR, USUAL
+from dpi.mechanism.class_estimator._types import ACTIVE, ENTER, FIRST, NEXT, STOCK, by_type, more_active
 
 RETAINED = 3.0
 """By what the members' variance of retention grows further: a total does not say who of its users returned. Source: by

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from clocked_users import EPSILON, Users, play
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import UsersState, from_bytes, to_bytes
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import UsersState, from_bytes, to_bytes
 
 BINS, SLOTS = 8, 40
 NAMES = ("newcomers", "returning", "reach")

@@ -29,11 +29,8 @@ import numpy.typing as npt
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.filtering._gaussians import Gaussians, blocks
-from dpi.mechanism.filtering._population import WIDTH, Readout, grid_levels
-from dpi.mechanism.filtering.laplace_gauss import fisher_information, score_evidence
-from dpi.mechanism.users import _counts
-from dpi.mechanism.users._hypotheses import (
+from dpi.mechanism.class_estimator import _counts
+from dpi.mechanism.class_estimator._hypotheses import (
     BY_CLASS,
     GROUP_OF_LAW,
     STEADY,
@@ -45,6 +42,9 @@ from dpi.mechanism.users._hypotheses import (
     Seen,
     join_seen,
 )
+from dpi.mechanism.filtering._gaussians import Gaussians, blocks
+from dpi.mechanism.filtering._population import WIDTH, Readout, grid_levels
+from dpi.mechanism.filtering.laplace_gauss import fisher_information, score_evidence
 
 RESTART, RESTARTED = 0.004, 0.3
 """Prior odds that all bins have moved since the last measurement, and by which part of their levels. Source:

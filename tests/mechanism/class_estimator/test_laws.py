@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clocked_users import divergence, play
-from dpi.mechanism.users import _hypotheses as laws
-from dpi.mechanism.users._hypotheses import Laws
-from dpi.mechanism.users._laws import LawFilter
+from dpi.mechanism.class_estimator import _hypotheses as laws
+from dpi.mechanism.class_estimator._hypotheses import Laws
+from dpi.mechanism.class_estimator._laws import LawFilter
 
 LAW = np.arange(10, 0, -1) / 55
 BINS = LAW.size

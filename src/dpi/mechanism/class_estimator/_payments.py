@@ -27,9 +27,9 @@ import numpy as np
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import PaymentRequest, level
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users._hypotheses import GROUP_OF
-from dpi.mechanism.users._state import UsersState
-from dpi.mechanism.users._types import HAZARD, LONG_RUN
+from dpi.mechanism.class_estimator._hypotheses import GROUP_OF
+from dpi.mechanism.class_estimator._state import UsersState
+from dpi.mechanism.class_estimator._types import HAZARD, LONG_RUN
 
 LONGEST = 3
 """The highest level that a class waits for: eight slots on average. Source: docs/estimator.md, What was tried."""

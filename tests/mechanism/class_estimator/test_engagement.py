@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from clocked_users import play
-from dpi.mechanism import users as estimator
+from dpi.mechanism import class_estimator as estimator
 from dpi.mechanism.base import AFTER, ENGAGEMENT, HORIZON, WINDOWS
-from dpi.mechanism.users import PRIOR_DEVIATIONS
-from dpi.mechanism.users._ensemble import HYPOTHESES, NOBODY, PRIOR
-from dpi.mechanism.users._types import ACTIVE, FIRST, NEXT, STATES, TYPES
+from dpi.mechanism.class_estimator import PRIOR_DEVIATIONS
+from dpi.mechanism.class_estimator._ensemble import HYPOTHESES, NOBODY, PRIOR
+from dpi.mechanism.class_estimator._types import ACTIVE, FIRST, NEXT, STATES, TYPES
 
 BINS, SLOTS, EPSILON = 8, 45, 2.0
 
