@@ -112,7 +112,7 @@ def play(population: Population, seed: int, epsilon: float = EPSILON) -> Score:
     state = UsersState.begun(bins, TOP + 1, population.season or 0)
     for number, slot in enumerate(population.slots):
         begin = time.process_time()
-        asked = estimator.ask(state, number)
+        asked = estimator.request_payments(state, number)
         chosen = time.process_time() - begin
         groups = accounts.measure(slot, bins, asked)
         begin = time.process_time()

@@ -51,7 +51,7 @@ def compare(slots: Sequence[Slot], bins: int, epsilon: float, season: int, seed:
     new, found = _find_newcomers(active), {name: list[Compared]() for name in (*COUNTS, *ENGAGEMENT)}
     reach = 0
     for number, slot in enumerate(slots):
-        groups = accounts.measure(slot, bins, estimator.ask(state, number))
+        groups = accounts.measure(slot, bins, estimator.request_payments(state, number))
         state, estimate = estimator.close_slot(state, number, epsilon, groups)
         reach += len(new[number])
         here = len(active[number])

@@ -3,8 +3,8 @@
 A user of *class* m has paid m times in this stream; the top class takes all who have paid more often. A slot *asks*
 some classes, class 0 always, each for a share f_m of what its users have left, and says in which histogram each is
 measured: those of one histogram are a *group*, and share its noise. Which classes are due, their shares and the groups
-are a function of the slot's number and of earlier releases (`Mechanism.ask`), so that what is measured tells nothing
-about anybody.
+are a function of the slot's number and of earlier releases (`Mechanism.request_payments`), so that what is measured
+tells nothing about anybody.
 
 * L_m, the most that a user of class m has left, is known without a look at any account: L_0 = ε, and who pays leaves
   class m for class m + 1 with at most `billing.most_left(L_m, f_m, E)`. A class that nobody can be in yet has the

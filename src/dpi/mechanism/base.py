@@ -124,7 +124,7 @@ class Mechanism(Option, ABC, Generic[State]):
     discovers: ClassVar[bool] = False
     """Whether it finds values of a domain that grows (`dpi.mechanism.value_discovery`)."""
     by_class: ClassVar[bool] = False
-    """Whether it can measure users by class, under the policy `clocked`: it then has `ask`."""
+    """Whether it can measure users by class, under the policy `clocked`: it then has `request_payments`."""
 
     @property
     def name(self) -> str:
@@ -165,7 +165,7 @@ class Mechanism(Option, ABC, Generic[State]):
         """
         return None
 
-    def ask(self, state: State, slot: int) -> PaymentRequest:
+    def request_payments(self, state: State, slot: int) -> PaymentRequest:
         """Return, by class, which are due in a slot, the share of what is left that each is asked for, and the groups.
 
         Class 0 is always due; a share is above 0 and at most 1, in steps of 2^-12; classes of one group are measured in
@@ -204,7 +204,7 @@ class Mechanism(Option, ABC, Generic[State]):
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
         """Return the next state and the estimate of the slot: a pure function, its arguments are left as they were."""
 
-    def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
+    def adapt_to_domain(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
         """Return the state for a changed domain, with which the stream goes on: a pure function of what was measured.
 
         What is the same in both domains is best kept; a mechanism that does not say how starts anew.

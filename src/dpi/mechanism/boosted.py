@@ -31,7 +31,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism import class_estimator as _class_estimator
 from dpi.mechanism.base import MECHANISMS, Estimate, Floats, Measurement, Mechanism
-from dpi.mechanism.class_estimator import HUGE, AlikeState, GroupSums, UsersState
+from dpi.mechanism.class_estimator import HUGE, GroupSums, SingleClassState, UsersState
 from dpi.mechanism.domain_change import move_state, move_views, order_partitions
 from dpi.mechanism.rotation import Turns, Views, rotate_views
 from dpi.mechanism.view_layout import Layout, automatic_partitions
@@ -44,7 +44,7 @@ LONGEST = 1_000_000
 _ALIKE, _ROTATING = b"dpi boosted state 2\n", b"dpi rotating state 2\n"
 _WHOSE = "the boosted mechanism"
 
-State = AlikeState | Views | UsersState
+State = SingleClassState | Views | UsersState
 """Of users who are all measured alike, bins alone or in turns with coarser blocks; or of users by class."""
 
 
@@ -103,7 +103,7 @@ class Boosted(Mechanism[State]):
             return UsersState.begun(domain.size, classes, self.season or 0)
         layout = self._layout(domain)
         if layout is None:
-            return AlikeState.begun(domain.size, self.season or 0)
+            return SingleClassState.begun(domain.size, self.season or 0)
         return Views.begun(layout, self.season or 0)
 
     def _layout(self, domain: Domain) -> Layout | None:
@@ -119,11 +119,13 @@ class Boosted(Mechanism[State]):
 
         None by class, with a season or with partitions: the hypotheses alone do not say how such a stream moves.
         """
-        return state.drift if isinstance(state, AlikeState) and self.season is None else None
+        return state.drift if isinstance(state, SingleClassState) and self.season is None else None
 
-    def ask(self, state: State, slot: int) -> PaymentRequest:
+    def request_payments(self, state: State, slot: int) -> PaymentRequest:
         """Return, by class, who is due, for which share and in which histogram, from what was released before."""
-        return _class_estimator.ask(state, slot) if isinstance(state, UsersState) else super().ask(state, slot)
+        if isinstance(state, UsersState):
+            return _class_estimator.request_payments(state, slot)
+        return super().request_payments(state, slot)
 
     def measure(
         self, state: State, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
@@ -161,9 +163,9 @@ class Boosted(Mechanism[State]):
             counts = values / GRAINS
         if isinstance(state, Views):
             return rotate_views(state, slot, counts, float(measurement.epsilon), partial=partial)
-        return _class_estimator.close_alike(state, slot, counts, float(measurement.epsilon), partial=partial)
+        return _class_estimator.update_single_class(state, slot, counts, float(measurement.epsilon), partial=partial)
 
-    def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
+    def adapt_to_domain(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
         """Return the state for another domain (`dpi.mechanism.domain_change`); anew, if they have nothing in common."""
         overlap, fresh = Overlap.of(old, new), self.initial(new, classes)
         if overlap is None or isinstance(state, UsersState) != isinstance(fresh, UsersState):
@@ -196,9 +198,9 @@ class Boosted(Mechanism[State]):
                 raise StateError("the state belongs to another domain.")
             return divided
         layout = self._layout(domain)
-        state: AlikeState | Views
+        state: SingleClassState | Views
         if layout is None:
-            state = _class_estimator.decode(AlikeState, _ALIKE, data, _WHOSE)
+            state = _class_estimator.decode(SingleClassState, _ALIKE, data, _WHOSE)
             parts, sizes = [state], [domain.size]
         else:
             state = Views(layout, _class_estimator.decode(Turns, _ROTATING, data, _WHOSE))

@@ -237,8 +237,8 @@ def classes_are_asked_for_public_shares(mechanism: Mechanism[State], domain: Dom
         return
     state, source, allocation = mechanism.initial(domain, 5), UnsafeSeededSource(4), ClassAllocation(_LARGE, top=4)
     for slot in range(20):
-        asked = mechanism.ask(state, slot)
-        again = mechanism.ask(mechanism.from_bytes(domain, mechanism.to_bytes(state)), slot)
+        asked = mechanism.request_payments(state, slot)
+        again = mechanism.request_payments(mechanism.from_bytes(domain, mechanism.to_bytes(state)), slot)
         require(asked == again, "what a stored state asks is not what the state asks.")
         try:
             allocation.draw_classes(slot, asked)

@@ -1,9 +1,9 @@
 """The estimator: who is active, what they do, what they pay; by class, or of users who are measured alike."""
 
-from dpi.mechanism.class_estimator._alike import HUGE, AlikeState, close_alike, same_hypotheses
 from dpi.mechanism.class_estimator._engagement import PRIOR_DEVIATIONS
-from dpi.mechanism.class_estimator._hypotheses import Laws
-from dpi.mechanism.class_estimator._payments import FIRST, LONGEST, ask
+from dpi.mechanism.class_estimator._hypotheses import Distributions
+from dpi.mechanism.class_estimator._payments import FIRST, LONGEST, request_payments
+from dpi.mechanism.class_estimator._single_class import HUGE, SingleClassState, same_hypotheses, update_single_class
 from dpi.mechanism.class_estimator._slot import GroupSums, close_slot
 from dpi.mechanism.class_estimator._state import (
     UsersState,
@@ -21,12 +21,10 @@ __all__ = [
     "HUGE",
     "LONGEST",
     "PRIOR_DEVIATIONS",
-    "AlikeState",
+    "Distributions",
     "GroupSums",
-    "Laws",
+    "SingleClassState",
     "UsersState",
-    "ask",
-    "close_alike",
     "close_slot",
     "decode",
     "digested",
@@ -34,6 +32,8 @@ __all__ = [
     "freeze",
     "from_bytes",
     "holds",
+    "request_payments",
     "same_hypotheses",
     "to_bytes",
+    "update_single_class",
 ]

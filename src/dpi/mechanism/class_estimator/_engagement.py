@@ -8,8 +8,8 @@ Every member of the ensemble has its own answer; their spread, widened, is the u
 answer that is no surer than the prior over the types is no measurement: it is left out. The rule sees released numbers
 alone, so what is left out is public.
 
-*Widening.* The members' variance grows as that of numbers of users does (`_who`). Three terms are added: chance, which
-is binomial; a slot's activity, which all users share; and the grid of types, which is coarse.
+*Widening.* The members' variance grows as that of numbers of users does (`_activity`). Three terms are added: chance,
+which is binomial; a slot's activity, which all users share; and the grid of types, which is coarse.
 
 Sees weights that were fitted to totals after noise; no histogram, no user.
 """

@@ -13,9 +13,9 @@ import numpy as np
 from dpi.errors import OlderState, StateError
 from dpi.files import is_older, refuse_newer
 from dpi.mechanism.base import Floats
-from dpi.mechanism.class_estimator._hypotheses import STEADY, Laws
+from dpi.mechanism.class_estimator._activity import ActivityState
+from dpi.mechanism.class_estimator._hypotheses import STEADY, Distributions
 from dpi.mechanism.class_estimator._season import Season
-from dpi.mechanism.class_estimator._who import Who
 
 _MAGIC = b"dpi users 2\n"
 _DIGEST = 32
@@ -32,10 +32,10 @@ class UsersState:
     """How many there were."""
     epsilon: float
     """What an account holds at first."""
-    laws: Laws
+    laws: Distributions
     pace: Floats
-    """Logarithm of by how much laws move faster than hypotheses say, as each histogram found (`_laws`)."""
-    who: Who
+    """Logarithm of by how much laws move faster than hypotheses say, as each histogram found (`_distributions`)."""
+    activity: ActivityState
     season: Season
     measured: Floats
     """The slot in which each class was measured last."""
@@ -57,9 +57,9 @@ class UsersState:
             slot=-1,
             slots=0,
             epsilon=0.0,
-            laws=Laws.begun(bins),
+            laws=Distributions.begun(bins),
             pace=STEADY,
-            who=Who.begun(classes),
+            activity=ActivityState.begun(classes),
             season=Season.begun(season, bins),
             measured=np.full(classes, -1.0),
             users_per_bin=0.0,
