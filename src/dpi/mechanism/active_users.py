@@ -30,8 +30,8 @@ from dpi.estimator import HISTOGRAMS, QUANTILE, Calibration, Released, Told
 from dpi.estimator.prices import TOP, Options, PriceList, ReleasedActivity, opening, write_list
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
-from dpi.mechanism import class_estimator as _class_estimator
 from dpi.mechanism.base import ACROSS, MECHANISMS, Estimate, Floats, Measurement, Mechanism, People
+from dpi.mechanism.codec import decode, digested, encode
 from dpi.noise import RandomSource
 
 LONGEST = 168
@@ -198,18 +198,18 @@ class ActiveUsers(Mechanism[ActiveUsersState]):
 
     def to_bytes(self, state: ActiveUsersState) -> bytes:
         """Encode the state, for storage, with version and checksum."""
-        return _class_estimator.encode(_MAGIC, state)
+        return encode(_MAGIC, state)
 
     def digested(self, data: bytes) -> int:
         """Return the size of its first line and the digest."""
-        return _class_estimator.digested(data)
+        return digested(data)
 
     def from_bytes(self, domain: Domain, data: bytes) -> ActiveUsersState:
         """Read the state of `to_bytes`, bit for bit; raise `StateError` if damaged or of another domain or options.
 
         Of other weights it raises `OlderState`: it is then derived anew from what was measured.
         """
-        state = _class_estimator.decode(ActiveUsersState, _MAGIC, data, "the count of active users")
+        state = decode(ActiveUsersState, _MAGIC, data, "the count of active users")
         shapes = [part.shape for part in _arrays(estimator.initial_state(1, self.season or 1))]
         if domain.size != 1 or [part.shape for part in state.filtered] != shapes:
             raise StateError("the state belongs to a mechanism with other options or to another domain.")

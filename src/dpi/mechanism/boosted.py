@@ -32,6 +32,7 @@ from dpi.histogram.compression import Histogram
 from dpi.mechanism import class_estimator as _class_estimator
 from dpi.mechanism.base import MECHANISMS, Estimate, Floats, Measurement, Mechanism
 from dpi.mechanism.class_estimator import HUGE, GroupSums, SingleClassState, UsersState
+from dpi.mechanism.codec import decode, digested, encode
 from dpi.mechanism.domain_change import move_state, move_views, order_partitions
 from dpi.mechanism.rotation import Turns, Views, rotate_views
 from dpi.mechanism.view_layout import Layout, automatic_partitions
@@ -182,12 +183,12 @@ class Boosted(Mechanism[State]):
         if isinstance(state, UsersState):
             return _class_estimator.to_bytes(state)
         if isinstance(state, Views):
-            return _class_estimator.encode(_ROTATING, state.turns)
-        return _class_estimator.encode(_ALIKE, state)
+            return encode(_ROTATING, state.turns)
+        return encode(_ALIKE, state)
 
     def digested(self, data: bytes) -> int:
         """Return the size of its first line and the digest."""
-        return _class_estimator.digested(data)
+        return digested(data)
 
     def from_bytes(self, domain: Domain, data: bytes) -> State:
         """Read the state of `to_bytes`, bit for bit; raise `StateError` if damaged or of another domain or options."""
@@ -200,10 +201,10 @@ class Boosted(Mechanism[State]):
         layout = self._layout(domain)
         state: SingleClassState | Views
         if layout is None:
-            state = _class_estimator.decode(SingleClassState, _ALIKE, data, _WHOSE)
+            state = decode(SingleClassState, _ALIKE, data, _WHOSE)
             parts, sizes = [state], [domain.size]
         else:
-            state = Views(layout, _class_estimator.decode(Turns, _ROTATING, data, _WHOSE))
+            state = Views(layout, decode(Turns, _ROTATING, data, _WHOSE))
             parts, sizes = [*state.turns.states], [view.blocks for view in layout.views]
         shapes = [(part.bins, part.season.period) for part in parts]
         if shapes != [(size, self.season or 0) for size in sizes]:

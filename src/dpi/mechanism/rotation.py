@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
-from dpi.mechanism.class_estimator import SingleClassState, freeze, update_single_class
+from dpi.mechanism.class_estimator import SingleClassState, update_single_class
+from dpi.mechanism.codec import freeze
 from dpi.mechanism.filtering._gaussians import UNKNOWN, Gaussians, blocks
 from dpi.mechanism.filtering.laplace_gauss import score_evidence
 from dpi.mechanism.refinement import Refined, refine

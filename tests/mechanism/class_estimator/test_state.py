@@ -55,12 +55,9 @@ def test_damage_is_noticed(state, damage):
 
 
 def test_it_says_what_it_is(state):
-    """The first bytes tell such a state; the digest ends where the rest begins."""
-    data = estimator.to_bytes(state)
-    assert estimator.holds(data)
+    """The first bytes tell such a state."""
+    assert estimator.holds(estimator.to_bytes(state))
     assert not estimator.holds(b"dpi boosted state 1\n")
-    assert estimator.digested(data) < len(data)
-    assert estimator.digested(b"something else") == 0
 
 
 def test_arrays_are_read_only(state):

@@ -5,16 +5,7 @@ from dpi.mechanism.class_estimator._hypotheses import Distributions
 from dpi.mechanism.class_estimator._payments import FIRST, LONGEST, request_payments
 from dpi.mechanism.class_estimator._single_class import HUGE, SingleClassState, same_hypotheses, update_single_class
 from dpi.mechanism.class_estimator._slot import GroupSums, close_slot
-from dpi.mechanism.class_estimator._state import (
-    UsersState,
-    decode,
-    digested,
-    encode,
-    freeze,
-    from_bytes,
-    holds,
-    to_bytes,
-)
+from dpi.mechanism.class_estimator._state import UsersState, from_bytes, holds, to_bytes
 
 __all__ = [
     "FIRST",
@@ -26,10 +17,6 @@ __all__ = [
     "SingleClassState",
     "UsersState",
     "close_slot",
-    "decode",
-    "digested",
-    "encode",
-    "freeze",
     "from_bytes",
     "holds",
     "request_payments",

@@ -30,7 +30,7 @@ from dpi.mechanism.class_estimator._slot import (
     learn_population,
     release_laws,
 )
-from dpi.mechanism.class_estimator._state import freeze
+from dpi.mechanism.codec import freeze
 from dpi.mechanism.filtering._gaussians import Gaussians
 
 HUGE = 10_000
