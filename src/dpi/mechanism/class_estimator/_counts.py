@@ -41,8 +41,8 @@ def posterior(sums: Floats, payment: float, mean: Floats, doubt: Floats) -> tupl
 
     `sums` are (bins,), the expectations (hypotheses, bins).
 
-    >>> found, spread = posterior(np.array([2.1]), 1.0, np.array([[2.0]]), np.array([[0.0]]))
-    >>> found.round(2).tolist(), spread.round(2).tolist()
+    >>> users, spread = posterior(np.array([2.1]), 1.0, np.array([[2.0]]), np.array([[0.0]]))
+    >>> users.round(2).tolist(), spread.round(2).tolist()
     ([[1.96]], [[0.69]])
     """
     shape = np.clip(mean * mean / np.maximum(doubt, 1e-9 * mean * mean + 1e-12), 1e-3, 1e6)

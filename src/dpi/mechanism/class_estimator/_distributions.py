@@ -257,8 +257,8 @@ class DistributionFilter:
         if not self._model.alone:
             result = self._update(sums, payments, each, sizes, group, JUMP)
             self._weigh(result.evidence, sums, whole, each, result.clear, group)
-            found, foreseen = result.missed
-            ratio = max((found + TRUSTED) / (foreseen + TRUSTED), SLOWER)
+            misses, foreseen = result.missed
+            ratio = max((misses + TRUSTED) / (foreseen + TRUSTED), SLOWER)
             self.pace[group] = np.clip(self.pace[group] + FOLLOWED * np.log(ratio), *PACES)
             return result.residuals
         # Information goes with the square of a signal: of all users, with the square of the share of those who pay (the
