@@ -130,13 +130,13 @@ class ClassBudget:
     """What a slot costs the users of one class that is due: public."""
 
     number: int
-    """m."""
+    """The class m: how often its users have paid."""
     epsilon: Epsilon
     """ε_{t,m}: what a user pays who has L_m left."""
     share: Fraction
     """f_m: the part of what is left on an account that the slot takes."""
     most_left: int
-    """L_m, in units."""
+    """L_m: the most that a user of the class can have left, in units."""
 
     @cached_property
     def steps(self) -> int:
@@ -193,9 +193,9 @@ class Bounds:
     """The largest share that each class was ever asked for, in steps of 2^-12."""
     period: int | None = None
     epoch: int | None = None
-    """With refills: the epoch that `spent` is of …"""
+    """With refills: the epoch that `spent` is of."""
     past: int = 0
-    """… and what one user can have lost in those before."""
+    """What one user can have lost in epochs before that of `spent`."""
     restored: tuple[int, ...] = ()
     """Slots after which an old copy of the accounts went on, with the classes that it remembered."""
 

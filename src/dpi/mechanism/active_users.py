@@ -51,13 +51,13 @@ class ActiveUsersState:
     """Public: a function of measurements."""
 
     filtered: tuple[Floats, ...]
-    """The filter's state …"""
+    """The arrays of the filter's state."""
     people: tuple[Floats, ...]
-    """… and that of the heads."""
+    """The arrays of the state of the heads, which tell of people."""
     widened: tuple[float, float]
-    """Logarithms of the factors of intervals …"""
+    """Logarithms of the factors by which intervals are wider."""
     measured: tuple[int, int]
-    """… and how many totals were measured, and inside of their forecast."""
+    """How many totals were measured, and how many of them lay inside of their forecast."""
     activity: ReleasedActivity
     prices: Floats
     edges: tuple[int, ...]
@@ -74,7 +74,7 @@ class ActiveUsersState:
 
     @property
     def bins(self) -> int:
-        """One."""
+        """The domain has one bin."""
         return 1
 
 

@@ -103,17 +103,17 @@ class Estimate:
     counts_variance: float = float("nan")
     """Variance of the noise in each of them."""
     carried: float = 0.0
-    """The share of the estimate that was not measured in this slot, but carried on from earlier ones …"""
+    """The share of the estimate that was not measured in this slot, but carried on from earlier ones."""
     age: float = 0.0
-    """… and the mean number of slots since it was."""
+    """The mean number of slots since the carried share was measured."""
     people: People | None = None
-    """Where users are measured by class, if what newcomers pay is all that they were asked for …"""
+    """Numbers of people where users are measured by class, if newcomers pay all that they were asked for."""
     engagement: Floats | None = None
-    """… the numbers of `ENGAGEMENT` and their variances, a row each: NaN if they are no surer than a prior …"""
+    """The numbers of `ENGAGEMENT` and their variances, a row each, beside `people`: NaN if no surer than a prior."""
     across: Floats | None = None
-    """… those of `ACROSS`, likewise …"""
+    """The numbers of `ACROSS` and their variances, a row each, where active users are counted."""
     since: int = 0
-    """… and the first slot that was measured: `reach` is of all who came from then on."""
+    """The first slot that was measured: `reach` in `people` is of all who came from then on."""
 
 
 class Mechanism(Option, ABC, Generic[State]):

@@ -52,9 +52,9 @@ class Total(NamedTuple):
 
     classes: Integers
     shares: Floats
-    """What each class was asked for, …"""
+    """The share of what is left that each class was asked for."""
     part: float
-    """… and the part of it that was paid here."""
+    """The part of the shares that was paid in this total."""
     paid: float
     variance: float
 
@@ -85,7 +85,7 @@ class ActivityState:
     ensemble: Ensemble
     inflow: Level
     usual: float
-    """Arrivals, smoothed."""
+    """The number of arrivals in a slot, smoothed over slots."""
     arrivals: float
     """Newcomers who were not there in the first slot."""
     first: Floats
@@ -97,9 +97,9 @@ class ActivityState:
     types: Floats
     """Of the users of each class who are active, the share of each type; of newcomers, of all who are new."""
     past: Floats
-    """If all of a cohort were of one type: active users of earlier slots by cohort and type, the latest last …"""
+    """If all of a cohort were of one type: active users of earlier slots by cohort and type, the latest last."""
     known: int
-    """… and how many of these slots there were, one after the other."""
+    """How many slots of `past` there were, one after the other."""
 
     @classmethod
     def begun(cls, classes: int) -> ActivityState:

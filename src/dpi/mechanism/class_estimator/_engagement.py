@@ -59,11 +59,11 @@ class Active(NamedTuple):
 
     users: Floats
     newcomers: Floats
-    """Those of them who are new."""
+    """Those of the active users who are new in the slot."""
     everyone: Floats
-    """Weights of each member of the ensemble, by cohort and type …"""
+    """Weights of each member of the ensemble, by cohort and type."""
     shares: Floats
-    """… and how likely each is."""
+    """How likely each member of the ensemble is."""
     widening: float
     common: float
     """Relative variance of a slot's activity that all share."""

@@ -81,9 +81,9 @@ class Ensemble:
     """
 
     turn: int
-    """Who is fitted next."""
+    """The number of the member that is fitted next."""
     information: Floats
-    """Of the weights."""
+    """The information on the weights, a matrix."""
     evidence: Floats
     """What sums said of them, by member."""
     prior: Floats

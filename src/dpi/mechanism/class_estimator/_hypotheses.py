@@ -124,13 +124,13 @@ class Residuals(NamedTuple):
     """What one histogram said of its own users: for each hypothesis and bin, in users."""
 
     apart: Floats
-    """By how many they differ from what their laws say, …"""
+    """By how many users they differ from what their laws say."""
     apart_variance: Floats
-    """… and the variance of that."""
+    """The variance of `apart`."""
     users: Floats | None
-    """How many they are, where that is known better than by their laws, …"""
+    """How many users they are, where that is known better than by their laws."""
     variance: Floats | None
-    """… and the variance of that."""
+    """The variance of `users`, where these are known."""
 
 
 class Fitted(NamedTuple):
@@ -139,9 +139,9 @@ class Fitted(NamedTuple):
     paid: float
     variance: float
     noise: float
-    """The part of the variance that is drawn anew in every slot, …"""
+    """The part of the variance that is drawn anew in every slot."""
     common: float
-    """… and the part by which the law is wrong, as it will be in the next slot too."""
+    """The part of the variance by which the law is wrong, as it will be in the next slot too."""
     crowd: float
     """With one law: by how much more is paid in single bins than that law lets expect."""
 

@@ -47,7 +47,7 @@ class Number:
     level: Level
     bias: float
     doubt: float
-    """Its variance."""
+    """The variance of `bias`."""
 
     @classmethod
     def begun(cls) -> Number:
@@ -85,7 +85,7 @@ class SingleClassState:
     """Public: a function of measurements. Its arrays are read-only."""
 
     slot: int
-    """The last one."""
+    """The last slot that was measured or held."""
     slots: int
     """How many were measured or held since the first measurement."""
     laws: Distributions

@@ -46,9 +46,9 @@ class GroupSums:
     values: Floats
     classes: Integers
     shares: Floats
-    """What each class was asked for, …"""
+    """The share of what is left that each class was asked for."""
     part: float
-    """… and the part of it that this histogram got."""
+    """The part of the shares that this histogram got."""
 
     @property
     def group(self) -> int:
@@ -62,7 +62,7 @@ class ExpectedHistogram:
 
     sums: GroupSums
     payments: Floats
-    """By law."""
+    """What the users of each law are expected to pay together."""
     squared: float
     residuals: Residuals | None = None
 

@@ -20,9 +20,9 @@ class UsersState:
     """Public: a function of measurements."""
 
     slot: int
-    """The last one."""
+    """The last slot that was closed."""
     slots: int
-    """How many there were."""
+    """How many slots were closed."""
     epsilon: float
     """What an account holds at first."""
     laws: Distributions
@@ -37,7 +37,7 @@ class UsersState:
     newcomers: float
     """Their share of active users, smoothed."""
     first: int
-    """The first slot."""
+    """The first slot that was measured, or -1 before it."""
     reach: Floats
     """Newcomers of all slots as they were measured, without a model, and the variance of that."""
     apart: Floats
