@@ -15,7 +15,7 @@ SERVICE := tests/service tests/agents tests/engine tests/sources tests/cli tests
     packages/spark $(patsubst %,tests/store/test_%.py,faults interruption key_change kill two_writers)
 BOOK := tests/docs tests/examples tests/tools tests/test_install_hints.py tests/test_platforms.py tests/test_wheel.py README.md
 RESEARCH := packages/research packages/audit tests/apps tests/theory tests/estimator/test_filter.py \
-    tests/mechanism/test_estimator.py tests/mechanism/users/test_slot.py tests/stream/test_long_lives.py
+    tests/mechanism/test_estimator.py tests/mechanism/class_estimator/test_slot.py tests/stream/test_long_lives.py
 
 # The core. Types are checked on the processor that waits while the other collects tests.
 test: .venv/dev

@@ -93,14 +93,14 @@ def nodes(slots: int, arity: int) -> int:
 
 def best_tree(slots: int) -> tuple[int, int, int]:
     """Arity, levels and nodes of the signed tree with the smallest variance for so many slots."""
-    found = []
+    trees = []
     for arity in ARITIES:
         levels = 1
         while (arity**levels - 1) // 2 < slots:
             levels += 1
         used = round(np.mean([nodes(t, arity) for t in range(slots // 2, slots + 1, max(1, slots // 500))]))
-        found.append((levels**2 * used, arity, levels, used))
-    return min(found)[1:]
+        trees.append((levels**2 * used, arity, levels, used))
+    return min(trees)[1:]
 
 
 def play(name: str, slots: int, epsilon: str, seed: int) -> list[list[Cell]]:
@@ -139,8 +139,8 @@ def row(slots: int, truth: Floats, whole: Branch, half: Branch, noise_rng: np.ra
         half.sums.beside(half.tree.sums(), half.tree.variance, half.tree.nodes).pdf(),
         half.sums.beside(prefix, 2 * used * scale**2, used).pdf(),
     ]
-    found = [divergence(truth / truth.sum(), way) for way in ways]
-    return [*found, *(float(np.mean(branch.divergences)) for branch in (whole, half))]
+    divergences = [divergence(truth / truth.sum(), way) for way in ways]
+    return [*divergences, *(float(np.mean(branch.divergences)) for branch in (whole, half))]
 
 
 LEDGERS: dict[str, dpi.Ledger | dpi.Converging] = {
@@ -160,9 +160,9 @@ def by_ledger(share: float, slots: int, seed: int) -> list[list[Cell]]:
     truth, rows = np.zeros(churn.BINS), list[list[Cell]]()
     for slot, (users, values) in enumerate(churn.slots(share, slots, seed), 1):
         truth += np.bincount(values.to_numpy(), minlength=churn.BINS)
-        found = [stream.release(users, values).accumulated for stream in streams]
+        accumulated = [stream.release(users, values).accumulated for stream in streams]
         if slot in LEDGER_CHECKPOINTS:
-            errors = [divergence(truth / truth.sum(), each) for each in found]
+            errors = [divergence(truth / truth.sum(), each) for each in accumulated]
             rows.append([f"{share:.0%} replaced; {slot} slots".replace("%", " %"), *errors])
             print(*rows[-1], flush=True)
     return rows

@@ -44,13 +44,13 @@ def heavy(slots: int = 60, people: int = 30_000) -> Slots:
     chance = np.random.default_rng(0)
     scale, activity = chance.lognormal(0, 1, people), chance.beta(0.6, 2, people)
     born = chance.integers(-slots, slots, people)
-    found = []
+    played = []
     for t in range(slots):
         users = np.flatnonzero((born <= t) & (born > t - 80) & (chance.random(people) < activity))
         sums = 20 * scale[users] * (1 + chance.pareto(1.6, users.size)) * np.exp(0.02 * t)
         sums = np.where(chance.random(users.size) < 0.03, -0.3 * sums, sums)
-        found.append((users, sums.round(2)))
-    return found
+        played.append((users, sums.round(2)))
+    return played
 
 
 STREAMS = {"retail": retail, "heavy": heavy}

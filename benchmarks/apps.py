@@ -143,10 +143,10 @@ def filtered(pdfs: Sequence[Floats], seen: Seen) -> tuple[list[Floats], list[Flo
         share, variance = level, doubt + own
         if slot:
             error = np.asarray(1 / sum(1 / np.asarray(each) for _, each in slot))
-            found = error * sum(pdf / each for pdf, each in slot)
+            estimate = error * sum(pdf / each for pdf, each in slot)
             whole = doubt + own + error
-            share, variance = level + (doubt + own) / whole * (found - level), (doubt + own) * error / whole
-            level, doubt = level + doubt / whole * (found - level), doubt * (own + error) / whole
+            share, variance = level + (doubt + own) / whole * (estimate - level), (doubt + own) * error / whole
+            level, doubt = level + doubt / whole * (estimate - level), doubt * (own + error) / whole
         shares.append(share)
         variances.append(variance)
     return shares, variances
@@ -164,10 +164,10 @@ def tastes(sums: Floats, variance: float, truth: Floats) -> Floats:
     popular = sizes @ own / sizes.sum()
     apart = np.square(own - popular).mean(axis=1)
     sizes = sizes * max(float(sums.sum()), 1.0) / sizes.sum()
-    found = sums[:, :-1] / sizes[:, None]
+    rates = sums[:, :-1] / sizes[:, None]
     weight = 1 / (apart + variance / sizes**2)
-    shared = (popular.mean() / popular.var() + weight @ found) / (1 / popular.var() + weight.sum())
-    return np.asarray(shared + (apart * weight)[:, None] * (found - shared))
+    shared = (popular.mean() / popular.var() + weight @ rates) / (1 / popular.var() + weight.sum())
+    return np.asarray(shared + (apart * weight)[:, None] * (rates - shared))
 
 
 @dataclass(frozen=True)
@@ -258,11 +258,11 @@ def found_anomalies(detector: str, real: RealStream, wanted: frozenset[int], run
     ours = scores(detector, released, [unshared(release) for release in run.releases])
     first, size = len(released) - len(ours), real.domain.size
     everybody = of_everybody(real.counts, run.slots, seed)
-    watch, found = Watch(detector), set()
+    watch, alerted = Watch(detector), set()
     labels = {real.domain.label(code): code for code in range(size)}
     for place, release in enumerate(run.releases):
-        found |= {(place - first) * size + labels[alert.value] for alert in watch(release)}
-    alerts = agreement(wanted, found)
+        alerted |= {(place - first) * size + labels[alert.value] for alert in watch(release)}
+    alerts = agreement(wanted, alerted)
     return (
         share(ours),
         share(scores(detector, [as_pdf(counts) for counts in run.plain])),
@@ -276,8 +276,8 @@ def found_anomalies(detector: str, real: RealStream, wanted: frozenset[int], run
 
 def scores(detector: str, pdfs: list[Floats], variances: list[Floats] | None = None) -> Floats:
     scorer = Scorer(detector)
-    found = [scorer(pdf, None if variances is None else variances[i]) for i, pdf in enumerate(pdfs)]
-    return np.stack([scored.score for scored in found if scored is not None])
+    scored_slots = [scorer(pdf, None if variances is None else variances[i]) for i, pdf in enumerate(pdfs)]
+    return np.stack([scored.score for scored in scored_slots if scored is not None])
 
 
 def errors(case: Case, seeds: range, budget: dpi.Ledger, _: str) -> list[Cell]:
@@ -320,15 +320,15 @@ def recommender(case: Case, seeds: range, budget: dpi.Ledger, _: str) -> list[Ce
             )
         else:
             made = Recommender(distribution, group=case.values[0], item=case.values[1])
-        return [[found.item for found in made.top(each, BEST)] for each in group.values]
+        return [[answer.item for answer in made.top(each, BEST)] for each in group.values]
 
     def ordered(shares: Floats) -> list[list[str]]:
         return [[item.label(int(code)) for code in np.argsort(-row, kind="stable")[:BEST]] for row in shares]
 
     wanted = best(truth)
 
-    def share(found: list[list[str]]) -> list[float]:
-        return [agreement(*both).recall for both in zip(wanted, found, strict=True)]
+    def share(lists: list[list[str]]) -> list[float]:
+        return [agreement(*both).recall for both in zip(wanted, lists, strict=True)]
 
     def popular(shares: Floats) -> list[list[str]]:
         return ordered(shares.sum(axis=0)[None, :-1]) * group.size

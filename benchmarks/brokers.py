@@ -37,9 +37,9 @@ MESSAGE = b'{"user": "user-%04d", "time": "2026-01-01T00:00:00", "value": "DE"}'
 def read(feed: BrokerFeed) -> int:
     """Through the adapter, from the start."""
     live = feed.follow(lambda producer: -1, ())
-    found: int = sum(block.events.height for block in live.read(live.reached()))
+    events: int = sum(block.events.height for block in live.read(live.reached()))
     live.close()
-    return found
+    return events
 
 
 def send(feed: BrokerFeed, count: int) -> Callable[[], int]:
@@ -71,11 +71,11 @@ def _kafka(feed: Kafka, messages: list[bytes]) -> Callable[[], int]:
             "fetch.queue.backoff.ms": 5,
         })  # fmt: skip
         consumer.assign([kafka.TopicPartition(feed.topic, part, 0) for part in range(4)])
-        found: list[bytes] = []
-        while len(found) < len(messages):
-            found += [each.value() or b"" for each in consumer.consume(1 << 14, 0.2) if each.error() is None]
+        values: list[bytes] = []
+        while len(values) < len(messages):
+            values += [each.value() or b"" for each in consumer.consume(1 << 14, 0.2) if each.error() is None]
         consumer.close()
-        return len(found)
+        return len(values)
 
     return bare
 
@@ -100,11 +100,11 @@ def _nats(feed: Nats, messages: list[bytes]) -> Callable[[], int]:
         connection = await nats.connect(feed.server)
         config = ConsumerConfig(deliver_policy=DeliverPolicy.ALL, ack_policy=AckPolicy.NONE)
         pull = await connection.jetstream().pull_subscribe(feed.stream, config=config)
-        found = 0
-        while found < count:
-            found += len(await pull.fetch(min(5000, count - found), timeout=10))
+        number = 0
+        while number < count:
+            number += len(await pull.fetch(min(5000, count - number), timeout=10))
         await connection.close()
-        return found
+        return number
 
     asyncio.run(fill())
     return lambda: asyncio.run(loop(len(messages)))
@@ -117,11 +117,11 @@ def _redis(feed: Redis, messages: list[bytes]) -> Callable[[], int]:
     pipe.execute()
 
     def bare() -> int:
-        found, after = 0, b"-"
+        number, after = 0, b"-"
         while page := feed.client.xrange(feed.key, after, "+", count=1 << 14):
-            found += len(page)
+            number += len(page)
             after = b"(" + page[-1][0]
-        return found
+        return number
 
     return bare
 
@@ -140,19 +140,19 @@ def _rabbit(feed: Rabbit, messages: list[bytes]) -> Callable[[], int]:
         connection.connect()
         channel = connection.channel()
         channel.basic_qos(0, 1 << 14, False)
-        found = 0
+        number = 0
 
         def take(message: object) -> None:
-            nonlocal found
-            found += 1
-            if found % 256 == 0:
+            nonlocal number
+            number += 1
+            if number % 256 == 0:
                 channel.basic_ack(message.delivery_tag, multiple=True)  # type: ignore[attr-defined]
 
         channel.basic_consume(feed.stream, callback=take, arguments={"x-stream-offset": "first"})
-        while found < len(messages):
+        while number < len(messages):
             connection.drain_events(timeout=10)
         connection.collect()
-        return found
+        return number
 
     return bare
 
@@ -167,13 +167,13 @@ def _table(feed: Postgres | Maria, count: int) -> Callable[[], int]:
     feed.execute(feed.connection, rows, *([count - 1] if isinstance(feed, Postgres) else []))
 
     def bare() -> int:
-        found, after = 0, 0
+        number, after = 0, 0
         with feed.connection.cursor() as cursor:
             query = f"SELECT id, {feed.quoted}, time, value FROM {feed.table} WHERE id > %s ORDER BY id LIMIT 16384"
             while cursor.execute(query, (after,)) is not None and (page := cursor.fetchall()):
-                found += len(page)
+                number += len(page)
                 after = page[-1][0]
-        return found
+        return number
 
     return bare
 
@@ -202,9 +202,9 @@ def main() -> None:
         for _ in range(given.rounds):
             for way, work in ways.items():
                 began, used = time.perf_counter(), time.process_time()
-                found = work()
-                assert found == given.events, (name, way, found)
-                speeds[way].append((found / (time.perf_counter() - began), found / (time.process_time() - used)))
+                number = work()
+                assert number == given.events, (name, way, number)
+                speeds[way].append((number / (time.perf_counter() - began), number / (time.process_time() - used)))
         medians = [[statistics.median(each) for each in zip(*pairs, strict=True)] for pairs in speeds.values()]
         rows.append([name, *(round(way[clock]) for clock in (0, 1) for way in medians)])
         print(*rows[-1], flush=True)

@@ -28,9 +28,9 @@ import numpy as np
 
 import dpi
 from dpi.budget.classes import PaymentRequest
-from dpi.mechanism import users as estimator
+from dpi.mechanism import class_estimator as estimator
 from dpi.mechanism.base import Estimate, Floats
-from dpi.mechanism.users import GroupSums, UsersState
+from dpi.mechanism.class_estimator import GroupSums, UsersState
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from measure import ESTIMATES, Cell, record
@@ -112,7 +112,7 @@ def play(population: Population, seed: int, epsilon: float = EPSILON) -> Score:
     state = UsersState.begun(bins, TOP + 1, population.season or 0)
     for number, slot in enumerate(population.slots):
         begin = time.process_time()
-        asked = estimator.ask(state, number)
+        asked = estimator.request_payments(state, number)
         chosen = time.process_time() - begin
         groups = accounts.measure(slot, bins, asked)
         begin = time.process_time()

@@ -95,9 +95,9 @@ def without_noise(stream: str, slots: int, seed: int) -> tuple[dict[str, float],
         truth = np.bincount(slot.values, minlength=bins) / slot.values.size
         _, owner, records = np.unique(slot.users, return_inverse=True, return_counts=True)
         by_user = np.bincount(slot.values, 1 / records[owner], bins) / records.size
-        for found, pdf in ((users, by_user), (guess, even)):
-            found.append((float(np.abs(truth - pdf).sum()), divergence(truth, pdf)))
-    first, second = (dict(zip(("l1", "kl"), np.mean(found, axis=0), strict=True)) for found in (users, guess))
+        for losses, pdf in ((users, by_user), (guess, even)):
+            losses.append((float(np.abs(truth - pdf).sum()), divergence(truth, pdf)))
+    first, second = (dict(zip(("l1", "kl"), np.mean(losses, axis=0), strict=True)) for losses in (users, guess))
     return first, second
 
 

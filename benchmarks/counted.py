@@ -151,10 +151,10 @@ def main() -> None:
     rows = list[list[Cell]]()
     for users in options.sizes:
         for name, way in (ways | {"plain noise": plain}).items():
-            found = np.mean(
+            errors = np.mean(
                 [way(users, options.slots, seed) for seed in range(options.seeds if users < 100_000 else 1)], axis=0
             )
-            rows.append([users, name, *(None if np.isnan(each) else float(each) for each in found)])
+            rows.append([users, name, *(None if np.isnan(each) else float(each) for each in errors)])
             print(*rows[-1], sep=" | ", flush=True)
     record("counted", parts=(*ESTIMATES, "estimator"), columns=COLUMNS, rows=rows)
 

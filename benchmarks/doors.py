@@ -71,12 +71,12 @@ class Crowd:
 
 def memory(server: Server) -> float:
     """MiB of a server and the processes that it has started."""
-    found, size = {server.process.pid}, 0
+    processes, size = {server.process.pid}, 0
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
         with suppress(OSError, ValueError):
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if int(folder.name) in found or parent in found:
-                found.add(int(folder.name))
+            if int(folder.name) in processes or parent in processes:
+                processes.add(int(folder.name))
                 size += int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return size / (1 << 20)
 
@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--bins", type=int, default=10)
     parser.add_argument("--postgres", default="")
     arguments = parser.parse_args()
-    found = {troubles: play(troubles, arguments.slots, arguments) for troubles in NAMES}
+    loads = {troubles: play(troubles, arguments.slots, arguments) for troubles in NAMES}
     record(
         "service-doors",
         parts=PARTS,
@@ -164,15 +164,15 @@ def main() -> None:
             "seen after closing s, median / worst",
             "most MiB",
         ],
-        rows=[played.row(NAMES[troubles]) for troubles, played in found.items()],
+        rows=[played.row(NAMES[troubles]) for troubles, played in loads.items()],
         goals=[
             (
                 "share of others in the slot of their batch, least:",
-                min(played.share for played in found.values()),
+                min(played.share for played in loads.values()),
                 AT_LEAST,
                 1.0,
             ),
-            ("answer to others beside bodies that do not come, worst s:", max(found[STALLING].waits), AT_MOST, 1.0),
+            ("answer to others beside bodies that do not come, worst s:", max(loads[STALLING].waits), AT_MOST, 1.0),
         ],
     )
 

@@ -129,14 +129,14 @@ def child(arguments: argparse.Namespace) -> None:
 
 def played(options: Mapping[str, int], ways: list[str]) -> dict[str, list[dict[str, float]]]:
     """What every way took, in each of its runs."""
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    runs_of: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory(dir=os.environ.get("DPI_BENCH")) as folder:
         made(Path(folder), *(options[name] for name in ("events", "users", "slots", "bins")))
         for _ in range(options["repeats"]):
             for way in ways:
-                found[way].append(run_once(options, way, Path(folder)))
-                print(way, found[way][-1], flush=True)
-    return found
+                runs_of[way].append(run_once(options, way, Path(folder)))
+                print(way, runs_of[way][-1], flush=True)
+    return runs_of
 
 
 def column(runs: list[dict[str, float]], name: str) -> list[float]:
@@ -169,16 +169,16 @@ def billion(event: float, account: float) -> None:
 
 def engines(options: Mapping[str, int], ways: list[str]) -> None:
     """The ways beside each other."""
-    found, rows = played(options, ways), list[list[Cell]]()
-    for way, runs in found.items():
+    runs_of, rows = played(options, ways), list[list[Cell]]()
+    for way, runs in runs_of.items():
         work = column(runs, "work")
         speed, memory = options["events"] / statistics.median(work) / 1e6, statistics.median(column(runs, "memory"))
         name = NAMES[way].format(options["workers"])
         rows.append([name, quartiles(work), speed, statistics.median(column(runs, "cpu")), memory])
-    disk, notes = [run for way in ("local", "pool") for run in found.get(way, [])], []
+    disk, notes = [run for way in ("local", "pool") for run in runs_of.get(way, [])], []
     if disk:
         bytes_, merged_ = (statistics.median(column(disk, name)) for name in ("bytes", "bytes merged"))
-        driver = statistics.median(column(found.get("pool", disk), "closing driver"))
+        driver = statistics.median(column(runs_of.get("pool", disk), "closing driver"))
         notes = [
             f"On disk a sub-account takes {bytes_:.1f} bytes after the run, and {merged_:.1f} when files are merged.",
             f"The driver of the pool spends {driver:.2g} s of its processor on a slot.",
@@ -203,8 +203,8 @@ def sizes(options: Mapping[str, int]) -> None:
     rows = list[list[Cell]]()
     for users, bins in SIZES:
         here = {**options, "users": users, "bins": bins, "slots": 2, "events": options["events"] // 2}
-        found = played(here, ["local", "pool"])
-        work = {way: statistics.median(column(runs, "work")) for way, runs in found.items()}
+        runs_of = played(here, ["local", "pool"])
+        work = {way: statistics.median(column(runs, "work")) for way, runs in runs_of.items()}
         rows.append([f"{users:,}", f"{bins:,}", work["local"], work["pool"], work["local"] / work["pool"]])
     record(
         "engine-sizes",

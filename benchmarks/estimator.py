@@ -169,10 +169,10 @@ def play(row: Row, slots: int, seed: int) -> list[float]:
         inside, big = (lower <= own) & (own <= upper), rate > 1 / rate.size
         small += inside[~big].tolist()
         large += inside[big].tolist()
-    found = [_mean(ours), _mean(own_limit), _mean(ours) / _mean(own_limit), _mean(simple), _mean(uniform)]
-    found += [_mean(belief), _mean(limit), _mean(belief) / _mean(limit)]
-    found += [_mean(belief[BEGUN:]) / _mean(limit[BEGUN:]), _mean(blind)]
-    return found + [100 * _mean(values) for values in (small, large, total)]
+    means = [_mean(ours), _mean(own_limit), _mean(ours) / _mean(own_limit), _mean(simple), _mean(uniform)]
+    means += [_mean(belief), _mean(limit), _mean(belief) / _mean(limit)]
+    means += [_mean(belief[BEGUN:]) / _mean(limit[BEGUN:]), _mean(blind)]
+    return means + [100 * _mean(values) for values in (small, large, total)]
 
 
 def _mean(values: list[float]) -> float:

@@ -101,7 +101,7 @@ def task(name: str, path: str, kind: str) -> None:
 
 
 def whole_job(folder: str, rows: int, repeats: int) -> None:
-    found = list[list[Cell]]()
+    rows_of_table = list[list[Cell]]()
     for kind in ("integer", "text"):
         path = f"{folder}/{kind}.parquet"
         write(rows, kind, path)
@@ -113,19 +113,19 @@ def whole_job(folder: str, rows: int, repeats: int) -> None:
         }
         seconds = interleaved(contenders, repeats, clock=time.process_time)
         label, ratio = f"{rows:,} events, {kind} ids", seconds["dpi"] / seconds["polars"]
-        found.append([label, seconds["dpi"], seconds["slots"], seconds["polars"], ratio])
+        rows_of_table.append([label, seconds["dpi"], seconds["slots"], seconds["polars"], ratio])
     columns = ["Parquet, in no order", "dpi s", "of it slots", "polars s", "dpi / polars"]
-    record("files-parquet", parts=(*SLOT, "sources"), columns=columns, rows=found)
+    record("files-parquet", parts=(*SLOT, "sources"), columns=columns, rows=rows_of_table)
 
 
 def memory(folder: str, sizes: list[int]) -> None:
-    found, tasks = list[list[Cell]](), ("import", "slots", "dpi", "polars")
+    rows_of_table, tasks = list[list[Cell]](), ("import", "slots", "dpi", "polars")
     for rows in sizes:
         path = f"{folder}/large.parquet"
         write(rows, "integer", path)
-        found.append([f"{rows:,} events, integer ids", *(peak(name, path, "integer") >> 20 for name in tasks)])
+        rows_of_table.append([f"{rows:,} events, integer ids", *(peak(name, path, "integer") >> 20 for name in tasks)])
     columns = [f"peak MiB, with `memory` of {MEMORY >> 20} MiB", *tasks]
-    record("files-memory", parts=(*SLOT, "sources"), columns=columns, rows=found)
+    record("files-memory", parts=(*SLOT, "sources"), columns=columns, rows=rows_of_table)
 
 
 def main() -> None:

@@ -44,8 +44,8 @@ def grown(bins: int, slots: int, keep: int | None) -> tuple[float, dict[str, flo
                     store.thin(keep)
                 if slot + 1 in (slots // 2, slots):
                     sizes.append(path.stat().st_size)
-                    (found,) = store.engine.rows(f"SELECT {SUMS}")
-                    values.append(dict(zip(TABLES, found, strict=True)))
+                    (totals,) = store.engine.rows(f"SELECT {SUMS}")
+                    values.append(dict(zip(TABLES, totals, strict=True)))
     half = slots - slots // 2
     return (sizes[1] - sizes[0]) / half, {name: (values[1][name] - values[0][name]) / half for name in TABLES}
 

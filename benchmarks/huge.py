@@ -51,9 +51,9 @@ class Clock:
 
         def timed(*arguments: Any, **options: Any) -> Any:
             start = time.process_time()
-            found = inner(*arguments, **options)
+            result = inner(*arguments, **options)
             self.seconds += time.process_time() - start
-            return found
+            return result
 
         setattr(Boosted, name, timed)
 
@@ -70,7 +70,7 @@ def slots(kind: str, bins: int, users: int, budget: str, count: int) -> dict[str
     measure, update = Clock("measure"), Clock("update")
     classes = Clock("measure_classes")
     before, scale, zeros = resident("VmRSS"), Epsilon.at_most("0.05").scale, np.zeros(bins, dtype=np.int64)
-    found: dict[str, list[float]] = {"noise": [], "update": [], "rest": []}
+    seconds: dict[str, list[float]] = {"noise": [], "update": [], "rest": []}
     with dpi.Stream(domain=domain, epsilon=1, slot="1h", origin="2026-01-01", budget=BUDGETS[budget]()) as stream:
         for slot in range(WARM + count):
             ids, values = rng.integers(0, 4 * users, users), np.minimum(rng.zipf(1.2, users), bins) - 1
@@ -79,19 +79,19 @@ def slots(kind: str, bins: int, users: int, budget: str, count: int) -> dict[str
             middle = time.process_time()
             stream.release(ids, values, slot=slot)
             whole, updated = time.process_time() - middle, update.read()
-            found["noise"].append(middle - start)
-            found["update"].append(updated)
-            found["rest"].append(whole - updated - measure.read() - classes.read())
-    ratio = median(u / n for n, u in zip(found["noise"][WARM:], found["update"][WARM:], strict=True))
+            seconds["noise"].append(middle - start)
+            seconds["update"].append(updated)
+            seconds["rest"].append(whole - updated - measure.read() - classes.read())
+    ratio = median(u / n for n, u in zip(seconds["noise"][WARM:], seconds["update"][WARM:], strict=True))
     peak = (resident("VmHWM") - before) / bins
-    return {**{name: median(times[WARM:]) for name, times in found.items()}, "ratio": ratio, "peak": peak}
+    return {**{name: median(times[WARM:]) for name, times in seconds.items()}, "ratio": ratio, "peak": peak}
 
 
 def child(*arguments: object) -> dict[str, float]:
     """`slots` in a process of its own."""
     command = [sys.executable, "-W", "ignore", __file__, "--child", *map(str, arguments)]
-    found: dict[str, float] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return found
+    medians: dict[str, float] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return medians
 
 
 def main() -> None:
@@ -110,11 +110,11 @@ def main() -> None:
     asked = (options.bins.split(","), options.users.split(","), options.budgets.split(","), options.kinds.split(","))
     rows, goals = list[list[Cell]](), list[Goal]()
     for many, people, paid, values in product(*asked):
-        found = child(values, many, people, paid, options.slots)
+        medians = child(values, many, people, paid, options.slots)
         name = f"{int(many):,} {KINDS[values]}, {int(people):,} events, {NAMES[paid]}"
-        peak = round(found["peak"])
-        rows.append([name, found["noise"], found["update"], found["ratio"], found["rest"], peak])
-        goals.append((f"update / noise, {name}:", found["ratio"], AT_MOST, MOST))
+        peak = round(medians["peak"])
+        rows.append([name, medians["noise"], medians["update"], medians["ratio"], medians["rest"], peak])
+        goals.append((f"update / noise, {name}:", medians["ratio"], AT_MOST, MOST))
     record(
         "huge-domains",
         parts=SLOT,

@@ -102,10 +102,10 @@ def opened(folder: Path, memory: int) -> Found:
 def slots(folder: Path, active: int, number: int, memory: int) -> Found:
     """Open the store, and pay slots."""
     accounts, rng = int((folder / "accounts").read_text()), np.random.default_rng()  # other users in every run
-    before, watch, found = resident("VmRSS"), Watch(), Found()
+    before, watch, figures = resident("VmRSS"), Watch(), Found()
     with dpi.open_store(folder / "visits.db", memory=memory) as store:
         ledger = LedgerSession.of(store).accounts("", BUDGET, EPSILON)
-        found["open"] = watch.read()
+        figures["open"] = watch.read()
         first = int(max((slot for (slot,) in store.engine.rows("SELECT slot FROM measurements")), default=-1)) + 1
         for kind, new in (("known", 0), ("new", active // 2)):
             times = []
@@ -120,10 +120,10 @@ def slots(folder: Path, active: int, number: int, memory: int) -> Found:
                 store.erase()
                 times.append(watch.read())
             first += number
-            found[f"{kind} cpu"], found[f"{kind} wall"] = np.transpose(times).tolist()
-            found[f"{kind} memory"] = [(resident("VmRSS") - before) / 1e6]
-    found["most"] = [(resident("VmHWM") - before) / 1e6]
-    return found
+            figures[f"{kind} cpu"], figures[f"{kind} wall"] = np.transpose(times).tolist()
+            figures[f"{kind} memory"] = [(resident("VmRSS") - before) / 1e6]
+    figures["most"] = [(resident("VmHWM") - before) / 1e6]
+    return figures
 
 
 def child(what: str, options: argparse.Namespace, folder: Path) -> Found:
@@ -131,21 +131,21 @@ def child(what: str, options: argparse.Namespace, folder: Path) -> Found:
     command = [sys.executable, __file__, what, "--folder", str(folder)]
     for name in ("accounts", "active", "slots", "memory"):
         command += [f"--{name}", str(getattr(options, name))]
-    found: Found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return found
+    figures: Found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return figures
 
 
 def measured(options: argparse.Namespace, folder: Path) -> None:
     """Record what the three have found."""
     built = {} if (folder / "accounts").exists() else child("build", options, folder)
-    found, again = child("slots", options, folder), child("open", options, folder)
+    figures, again = child("slots", options, folder), child("open", options, folder)
     users, rows = f"{options.active:,} users", list[list[Cell]]()
     if built:
         rows = [["building the store", *built["build"], None, None]]
-    rows.append(["opening, all charges in files", *found["open"], None, None])
+    rows.append(["opening, all charges in files", *figures["open"], None, None])
     for kind, label in (("known", f"a slot of {users}"), ("new", f"a slot of {users}, half of them new")):
-        cpu, wall = found[f"{kind} cpu"], found[f"{kind} wall"]
-        rows.append([label, median(cpu), median(wall), max(wall), found[f"{kind} memory"][0]])
+        cpu, wall = figures[f"{kind} cpu"], figures[f"{kind} wall"]
+        rows.append([label, median(cpu), median(wall), max(wall), figures[f"{kind} memory"][0]])
     rows.append([f"opening, after {2 * options.slots} slots", *again["open"], None, None])
     size = [f"On disk: {built['bytes'][0]:.1f} bytes an account."] if built else []
     record(
@@ -154,10 +154,14 @@ def measured(options: argparse.Namespace, folder: Path) -> None:
         about=f"{options.accounts:,} accounts, and {options.memory / 2**30:.3g} GiB of memory for them.",
         columns=["", "processor s", "s on the wall", "longest, on the wall", "resident MB"],
         rows=rows,
-        notes=[f"Medians of {options.slots} slots each.", *size, f"At most {found['most'][0]:,.0f} MB were resident."],
+        notes=[
+            f"Medians of {options.slots} slots each.",
+            *size,
+            f"At most {figures['most'][0]:,.0f} MB were resident.",
+        ],
         goals=[
-            (f"a slot of {users}, s on the wall:", median(found["known wall"]), AT_MOST, SLOT_SECONDS),
-            ("opening, all charges in files, s on the wall:", found["open"][1], AT_MOST, OPEN_SECONDS),
+            (f"a slot of {users}, s on the wall:", median(figures["known wall"]), AT_MOST, SLOT_SECONDS),
+            ("opening, all charges in files, s on the wall:", figures["open"][1], AT_MOST, OPEN_SECONDS),
             (f"opening, after {2 * options.slots} slots, s on the wall:", again["open"][1], AT_MOST, OPEN_SECONDS),
         ],
     )

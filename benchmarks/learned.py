@@ -64,19 +64,19 @@ def streams(weights: Weights, names: list[str], seeds: range) -> None:
     """Print a row for each stream."""
     rows = list[list[Cell]]()
     for name in names:
-        found = []
+        errors = []
         for seed in seeds:
             population = STREAMS[name](seed)
             present = play(population, seed)
             bins = population.domain.size
             measured, said = follow_stream(weights, visits(population), bins, EPSILON, population.season, seed=seed)
             learned = compare(measured, said)
-            found.append([
+            errors.append([
                 learned.uniform.mean(), np.mean(present.errors), learned.divergence.mean(),
                 100 * np.mean(present.covered), 100 * learned.bins_inside.mean(), 100 * np.mean(present.sized),
                 100 * learned.inside.mean(), np.median(learned.error), np.median(learned.half_width),
             ])  # fmt: skip
-        uniform, before, now, *others = (float(value) for value in np.mean(np.array(found), 0))
+        uniform, before, now, *others = (float(value) for value in np.mean(np.array(errors), 0))
         rows.append([name, uniform, before, now, now / before, *others])
         print(*(f"{cell:.4g}" if isinstance(cell, float) else cell for cell in rows[-1]), sep=" | ", flush=True)
     ratios = np.array([row[4] for row in rows], dtype=float)

@@ -57,8 +57,8 @@ def slots_of(accounts: float, active: float) -> Iterator[Bucket]:
 def followed(accounts: int, bits: int, share: float, slots: int) -> list[Cell]:
     """What the runs of a bucket come to, after the slots in which most accounts were opened."""
     size = accounts / 2**bits
-    found = [bucket for bucket, _ in zip(slots_of(size, share * size), range(slots), strict=False)]
-    late = found[slots // 2 :]
+    buckets = [bucket for bucket, _ in zip(slots_of(size, share * size), range(slots), strict=False)]
+    late = buckets[slots // 2 :]
     known = [min(size, size * (1 - (1 - share) ** (at + 1))) for at in range(slots)][slots // 2 :]
     runs = [len(bucket.runs) for bucket in late]
     disk = [RECORD * sum(bucket.runs) / here for bucket, here in zip(late, known, strict=True)]

@@ -139,14 +139,14 @@ def path_of(module: str) -> Path:
 
 def mutants(module: str) -> list[Mutant]:
     """All changes of a module."""
-    found = []
+    all_mutants = []
     for number, node in enumerate(numbered(ast.parse(path_of(module).read_text()))):
         for at, change in enumerate(changes(node)):
             after, place = change(copy.deepcopy(node)), node.test if isinstance(node, ast.If | ast.While) else node
             after = after.test if isinstance(after, ast.If | ast.While) else after
             line, end = getattr(place, "lineno", 0), getattr(place, "end_lineno", 0)
-            found.append(Mutant(module, line, end, ast.unparse(place), ast.unparse(after), number, at))
-    return found
+            all_mutants.append(Mutant(module, line, end, ast.unparse(place), ast.unparse(after), number, at))
+    return all_mutants
 
 
 def changed(mutant: Mutant) -> CodeType:
@@ -172,8 +172,8 @@ def owner(mutant: Mutant) -> tuple[str, ...] | None:
     def search(body: list[ast.stmt], path: tuple[str, ...]) -> tuple[str, ...] | None:
         for statement in body:
             if isinstance(statement, ast.ClassDef):
-                if found := search(statement.body, (*path, statement.name)):
-                    return found
+                if inner := search(statement.body, (*path, statement.name)):
+                    return inner
             elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and any(
                 node is n for s in statement.body for n in ast.walk(s)
             ):

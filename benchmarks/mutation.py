@@ -212,9 +212,9 @@ def covered(module: str, files: Sequence[str]) -> Coverage:
     """What the module's tests run, in a process of their own."""
 
     def work() -> object:
-        found: list[Coverage | None] = []
-        served(files, lambda session: found.append(traced(session, str(path_of(module)))))
-        return found[0]
+        coverages: list[Coverage | None] = []
+        served(files, lambda session: coverages.append(traced(session, str(path_of(module)))))
+        return coverages[0]
 
     coverage = forked(work, 1200)
     if not isinstance(coverage, dict):

@@ -37,8 +37,8 @@ from measure import Cell, record
 REPORT = """import json, resource, subprocess, sys
 command = [sys.executable, "-m", "dpi.cli", "report", sys.argv[1], "--out", sys.argv[2]]
 subprocess.run(command, check=True, stdout=sys.stderr)
-found = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([found.ru_utime + found.ru_stime, found.ru_maxrss / 1024]))
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
 """
 """Makes a report from a process that is small itself, and tells what it took."""
 BEGIN, MOMENT = "2026-01-01T00:00:00+00:00", 1_767_225_600_000_000
@@ -168,9 +168,9 @@ def frames(sizes: list[tuple[int, int]], seconds: float) -> None:
     for slots, bins in sizes:
         with tempfile.TemporaryDirectory() as name, serving(Path(name), bins, slots) as (_, now, url, token):
             slowest = max(pictures(url, token))
-            version, drawn, found = used(now, url, token, seconds)
+            version, drawn, frames = used(now, url, token, seconds)
         label = f"{slots:,} slots of {bins:,} values"
-        rows += [[f"{label}: {row[0]}", *row[1:]] for row in found]
+        rows += [[f"{label}: {row[0]}", *row[1:]] for row in frames]
         notes.append(
             f"{label}: first bars {drawn:.1f} s after the address was opened; the slowest of five answers of the "
             f"service took {slowest / 1000:.1f} s."

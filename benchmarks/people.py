@@ -21,9 +21,9 @@ import numpy as np
 import real
 import worlds
 from clocked import TOP, Accounts
-from dpi.mechanism import users as estimator
+from dpi.mechanism import class_estimator as estimator
 from dpi.mechanism.base import AFTER, ENGAGEMENT, HORIZON, WINDOWS, Estimate
-from dpi.mechanism.users import PRIOR_DEVIATIONS, UsersState
+from dpi.mechanism.class_estimator import PRIOR_DEVIATIONS, UsersState
 from dpi.release.interval import LEVEL, deviations
 from measure import Cell, record
 from populations import STREAMS, Slot
@@ -48,10 +48,10 @@ def compare(slots: Sequence[Slot], bins: int, epsilon: float, season: int, seed:
     """All numbers of all slots beside the truth."""
     accounts, state = Accounts(np.random.default_rng(seed), epsilon), UsersState.begun(bins, TOP + 1, season)
     active = [set(slot.users.tolist()) for slot in slots]
-    new, found = _find_newcomers(active), {name: list[Compared]() for name in (*COUNTS, *ENGAGEMENT)}
+    new, compared = _find_newcomers(active), {name: list[Compared]() for name in (*COUNTS, *ENGAGEMENT)}
     reach = 0
     for number, slot in enumerate(slots):
-        groups = accounts.measure(slot, bins, estimator.ask(state, number))
+        groups = accounts.measure(slot, bins, estimator.request_payments(state, number))
         state, estimate = estimator.close_slot(state, number, epsilon, groups)
         reach += len(new[number])
         here = len(active[number])
@@ -59,18 +59,18 @@ def compare(slots: Sequence[Slot], bins: int, epsilon: float, season: int, seed:
         for name, truth in zip(COUNTS, counts, strict=True):
             whole = truth if name == "reach" else here
             if whole >= FEWEST:
-                found[name].append(_compare(name, truth, estimate, whole))
+                compared[name].append(_compare(name, truth, estimate, whole))
         for name, share in _tell_engagement(active, new, number):
-            found[name].append(_compare(name, share, estimate, 1.0))
-    return found
+            compared[name].append(_compare(name, share, estimate, 1.0))
+    return compared
 
 
 def _find_newcomers(active: Iterable[set[int]]) -> list[set[int]]:
-    seen, found = set[int](), []
+    seen, newcomers = set[int](), []
     for users in active:
-        found.append(users - seen)
+        newcomers.append(users - seen)
         seen |= users
-    return found
+    return newcomers
 
 
 def _tell_engagement(active: Sequence[set[int]], new: Sequence[set[int]], slot: int) -> Iterator[tuple[str, float]]:
@@ -115,9 +115,9 @@ NAMES = {
 COLUMNS = ["number", "offered", "inside", "lowest", "half-width", "before data"]
 
 
-def summarise(found: Iterable[Mapping[str, list[Compared]]]) -> list[list[Cell]]:
+def summarise(compared: Iterable[Mapping[str, list[Compared]]]) -> list[list[Cell]]:
     """A row for each number, over all plays."""
-    plays, rows = list(found), list[list[Cell]]()
+    plays, rows = list(compared), list[list[Cell]]()
     for name, words in NAMES.items():
         offered, inside, half = [], [], []
         for play in plays:
@@ -136,9 +136,9 @@ def summarise(found: Iterable[Mapping[str, list[Compared]]]) -> list[list[Cell]]
     return rows
 
 
-def measure_reach(found: Iterable[Mapping[str, list[Compared]]]) -> str:
+def measure_reach(compared: Iterable[Mapping[str, list[Compared]]]) -> str:
     """Errors of reach in the last slots over what the noise of first payments implies: the root of the mean square."""
-    last = [play["reach"][-1] for play in found if play["reach"]]
+    last = [play["reach"][-1] for play in compared if play["reach"]]
     ratios = [deviations(LEVEL) * (float(one.value or 0) - one.truth) / float(one.half or 1) for one in last]
     return f"{np.sqrt(np.mean(np.square(ratios))):.2f}"
 

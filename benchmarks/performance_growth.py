@@ -52,12 +52,12 @@ RUNS: dict[str, Callable[[int], float]] = {
 def measured(quick: bool) -> Sizes:
     """Least seconds by axis and size."""
     axes = {axis: sizes[:-1] if quick else sizes for axis, (_, sizes) in AXES.items()}
-    found: Sizes = {axis: dict.fromkeys(sizes, math.inf) for axis, sizes in axes.items()}
+    seconds_of: Sizes = {axis: dict.fromkeys(sizes, math.inf) for axis, sizes in axes.items()}
     for _ in range(1 if quick else 3):
         for axis, sizes in axes.items():
             for size in sizes:
-                found[axis][size] = min(found[axis][size], partial(RUNS[axis], size)())
-    return found
+                seconds_of[axis][size] = min(seconds_of[axis][size], partial(RUNS[axis], size)())
+    return seconds_of
 
 
 def slope(sizes: dict[int, float]) -> float:
@@ -78,23 +78,23 @@ STYLE = """
 PANEL, HEIGHT, EDGE = 255, 230, 56
 
 
-def picture(found: Sizes) -> str:
+def picture(seconds_of: Sizes) -> str:
     """One panel for each axis, both scales logarithmic, seconds on one scale for all."""
-    seconds = [each for sizes in found.values() for each in sizes.values()]
+    seconds = [each for sizes in seconds_of.values() for each in sizes.values()]
     low, high = math.floor(math.log10(min(seconds))), math.ceil(math.log10(max(seconds)))
     bottom, top = HEIGHT - EDGE, 30
 
     def up(value: float) -> float:
         return bottom - (math.log10(value) - low) / (high - low) * (bottom - top)
 
-    width = PANEL * len(found)
+    width = PANEL * len(seconds_of)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" role="img" '
         'aria-label="Processor seconds of a slot by events, users, bins and slots">',
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{width}" height="{HEIGHT}"/>',
     ]
-    for number, (axis, sizes) in enumerate(found.items()):
+    for number, (axis, sizes) in enumerate(seconds_of.items()):
         left, right = number * PANEL + EDGE, (number + 1) * PANEL - 12
         first, last = math.log10(min(sizes)), math.log10(max(sizes))
         points = []
@@ -115,10 +115,10 @@ def picture(found: Sizes) -> str:
 
 def measure(quick: bool, pictures: Path) -> None:
     """Seconds by size, and slopes; the picture is drawn beside them."""
-    found = measured(quick)
-    (pictures / "performance-growth.svg").write_text(picture(found), encoding="utf-8")
+    seconds_of = measured(quick)
+    (pictures / "performance-growth.svg").write_text(picture(seconds_of), encoding="utf-8")
     rows: list[list[Cell]] = [
         [axis, AXES[axis][0], {f"{size:,}": seconds for size, seconds in sizes.items()}, slope(sizes)]
-        for axis, sizes in found.items()
+        for axis, sizes in seconds_of.items()
     ]
     record("performance-growth", parts=SLOT, columns=["grows", "the rest", "processor seconds", "slope"], rows=rows)

@@ -51,11 +51,11 @@ def length(number: int) -> int:
     return max(JUMPS[AGES[1] if number < YEAR * len(WORLDS) else AGES[0]]) + 1
 
 
-def compare(found: Mapping[int, Found]) -> dict[tuple[str, int, str], tuple[float, float]]:
+def compare(outcomes: Mapping[int, Found]) -> dict[tuple[str, int, str], tuple[float, float]]:
     """Return what was planned and what happened, by world, age and question."""
     pairs = {}
     for place, (name, world) in enumerate(WORLDS.items()):
-        streams = [each for number, each in found.items() if number % len(WORLDS) == place]
+        streams = [each for number, each in outcomes.items() if number % len(WORLDS) == place]
         users = round(float(np.mean([each.users for each in streams])))
         sticky = float(np.mean([each.stickiness for each in streams]))
         plan = dpi.plan(epsilon=world.epsilon, users=users, bins=world.bins, stickiness=sticky)

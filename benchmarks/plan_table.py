@@ -79,8 +79,8 @@ def run(file: Path, numbers: range, world: Callable[[int], World], slots: Callab
     for number in sorted(numbers, key=slots):
         if number not in known:
             begun = time.perf_counter()
-            found = play(world(number), slots(number))
-            known[number] = [found.users, found.stickiness, found.squares]
+            outcome = play(world(number), slots(number))
+            known[number] = [outcome.users, outcome.stickiness, outcome.squares]
             file.parent.mkdir(exist_ok=True)
             file.write_text(json.dumps(known))
             print(number, world(number), f"{time.perf_counter() - begun:.0f} s", flush=True)
@@ -97,10 +97,10 @@ class Seen(NamedTuple):
     error: float
 
 
-def collect(worlds: Sequence[World], found: Sequence[Found]) -> dict[str, list[Seen]]:
+def collect(worlds: Sequence[World], outcomes: Sequence[Found]) -> dict[str, list[Seen]]:
     """Return all errors by their names."""
     seen = defaultdict[str, list[Seen]](list)
-    for world, each in zip(worlds, found, strict=True):
+    for world, each in zip(worlds, outcomes, strict=True):
         for age in AGES:
             for name, error in each.errors(age).items():
                 seen[name].append(Seen(each.users * world.epsilon, world.bins, each.stickiness, age, error))
@@ -124,12 +124,12 @@ def fit(name: str, seen: Sequence[Seen]) -> np.ndarray:
     terms = np.array([describe(name, each) for each in seen])
     squares = np.array([each.error for each in seen]) ** 2
     penalty = np.diag([0.0, 0.0, *np.full(terms.shape[1] - 2, PENALTY)])
-    found = np.linalg.solve(terms.T @ terms + penalty, terms.T @ np.log(squares))
+    coefficients = np.linalg.solve(terms.T @ terms + penalty, terms.T @ np.log(squares))
     for _ in range(ROUNDS):
-        said = terms @ found
+        said = terms @ coefficients
         aim = said + np.clip(squares / np.exp(said) - 1, -1, FAR)
-        found = np.linalg.solve(terms.T @ terms + penalty, terms.T @ aim)
-    return np.asarray(found / 2)
+        coefficients = np.linalg.solve(terms.T @ terms + penalty, terms.T @ aim)
+    return np.asarray(coefficients / 2)
 
 
 def tabulate(name: str, law: np.ndarray) -> list[list[list[list[float]]]]:

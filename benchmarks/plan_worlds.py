@@ -78,11 +78,11 @@ class Found(NamedTuple):
         """Return root mean squares after so many slots, times 1.96 but for jumps."""
         first = sum(len(JUMPS[before]) for before in AGES if before < age)
         jumps = self.squares["jump"][first : first + len(JUMPS[age])]
-        found = {"jump": jumps} if len(jumps) == len(JUMPS[age]) else {}
+        errors_of = {"jump": jumps} if len(jumps) == len(JUMPS[age]) else {}
         for name, squares in self.squares.items():
             if name != "jump" and len(squares) >= WINDOWS[age].stop:
-                found[name] = squares[WINDOWS[age].start : WINDOWS[age].stop]
-        known = {name: [each for each in squares if each is not None] for name, squares in found.items()}
+                errors_of[name] = squares[WINDOWS[age].start : WINDOWS[age].stop]
+        known = {name: [each for each in squares if each is not None] for name, squares in errors_of.items()}
         return {
             name: float(np.sqrt(np.mean(squares))) * (1.0 if name == "jump" else DEVIATIONS)
             for name, squares in known.items()

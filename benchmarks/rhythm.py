@@ -38,7 +38,7 @@ def play(seed: int) -> list[dpi.Release]:
 def judge(releases: list[dpi.Release]) -> list[float]:
     """Return alerts, true ones, and hours found."""
     first = releases[0].slot
-    alerts = [alert for _, found in Watch().over(releases) for alert in found]
+    alerts = [alert for _, of_slot in Watch().over(releases) for alert in of_slot]
     true = [alert for alert in alerts if alert.slot - first in demo.CROWD]
     return [len(alerts), len(true), len({alert.slot for alert in true if alert.value == "offer"})]
 

@@ -103,13 +103,13 @@ def load(arguments: argparse.Namespace) -> None:
         kind = {"arrow": "sqlite", "ndjson": "sqlite"}.get(way, way)
         with running(kind, arguments) as server:
             made = Load(arguments.users, arguments.bins, "ndjson" if way == "ndjson" else "arrow")
-            found = sent(server, made, arguments.seconds)
-        held += found.slots or 0
-        quarter, waits = max(1, len(found.sizes) // 4), found.senders.waits
-        sizes = [size for _, size in found.sizes]
+            load = sent(server, made, arguments.seconds)
+        held += load.slots or 0
+        quarter, waits = max(1, len(load.sizes) // 4), load.senders.waits
+        sizes = [size for _, size in load.sizes]
         answers: Cell = [float(np.median(waits)), float(np.quantile(waits, 0.99))]
         memory: Cell = [float(np.mean(sizes[quarter : 2 * quarter])), float(np.mean(sizes[-quarter:]))]
-        rows.append([name, found.rate, answers, memory, found.seen])
+        rows.append([name, load.rate, answers, memory, load.seen])
         print(rows[-1], flush=True)
     record(
         "service-load",
@@ -129,14 +129,14 @@ def flood(arguments: argparse.Namespace) -> None:
     """Memory and delay by the minute."""
     with running("sqlite", arguments, delay=QUICK_DELAY) as server:
         began = time.time()
-        found = sent(server, Load(arguments.users, arguments.bins, "arrow"), arguments.seconds)
-        closings = {slot: server.closing(slot) for slot in found.delays}
+        load = sent(server, Load(arguments.users, arguments.bins, "arrow"), arguments.seconds)
+        closings = {slot: server.closing(slot) for slot in load.delays}
     minutes = [began + 60 * number for number in range(round(arguments.seconds / 60) + 1)]
-    rows, moments = list[list[Cell]](), [answered / 1e6 for _, _, answered in found.senders.acknowledged]
+    rows, moments = list[list[Cell]](), [answered / 1e6 for _, _, answered in load.senders.acknowledged]
     for number, (first, end) in enumerate(pairwise(minutes), 1):
         events = sum(first <= moment < end for moment in moments) * BATCH["arrow"]
-        sizes = [size for moment, size in found.sizes if first <= moment < end]
-        delays = [delay for slot, delay in found.delays.items() if first <= closings[slot] < end]
+        sizes = [size for moment, size in load.sizes if first <= moment < end]
+        delays = [delay for slot, delay in load.delays.items() if first <= closings[slot] < end]
         rows.append([number, round(events / 60), max(sizes, default=None), _seen(delays)])
     record(
         "service-flood",
@@ -144,22 +144,22 @@ def flood(arguments: argparse.Namespace) -> None:
         about=f"{_setting(arguments)}; Arrow and SQLite, as fast as batches are answered.",
         columns=["minute", "events/s", "most MiB", f"seen after closing s, {PAIR}"],
         rows=rows,
-        notes=[f"All {found.slots} slots held just the acknowledged events."],
+        notes=[f"All {load.slots} slots held just the acknowledged events."],
     )
 
 
 def delay(arguments: argparse.Namespace) -> None:
     """How late releases are seen at a rate that the service keeps up with."""
     with running("sqlite", arguments, delay=QUICK_DELAY) as server:
-        found = sent(server, Load(arguments.users, arguments.bins, "arrow"), arguments.seconds, RATE)
-    sizes, late = [size for _, size in found.sizes], list(found.delays.values())
+        load = sent(server, Load(arguments.users, arguments.bins, "arrow"), arguments.seconds, RATE)
+    sizes, late = [size for _, size in load.sizes], list(load.delays.values())
     record(
         "service-delay",
         parts=PARTS,
         about=f"{_setting(arguments)}; {RATE:,} events/s by Arrow, SQLite, `delay` of {QUICK_DELAY}.",
         columns=["events/s", "most MiB", "slots", "seen after closing s, median", "worst"],
-        rows=[[found.rate, max(sizes), len(late), median(late), max(late)]],
-        notes=[f"All {found.slots} slots held just the acknowledged events."],
+        rows=[[load.rate, max(sizes), len(late), median(late), max(late)]],
+        notes=[f"All {load.slots} slots held just the acknowledged events."],
         goals=[
             (f"seen after closing at {RATE:,} events/s, median s:", median(late), AT_MOST, MOST),
             (f"seen after closing at {RATE:,} events/s, worst s:", max(late), AT_MOST, MOST),

@@ -73,11 +73,11 @@ def main() -> None:
     rows = list[list[Cell]]()
     for bins, users in SIZES:
         for durable in (False, True):
-            found: dict[str, list[tuple[float, float]]] = {name: [] for name in versions}
+            times: dict[str, list[tuple[float, float]]] = {name: [] for name in versions}
             for _ in range(rounds):
                 for name, source in versions.items():
-                    found[name].append(child(source, bins, users, int(durable), repeats))
-            for name, pairs in found.items():
+                    times[name].append(child(source, bins, users, int(durable), repeats))
+            for name, pairs in times.items():
                 seconds, floor = (median(column) for column in zip(*pairs, strict=True))
                 where = "SQLite, durable" if durable else "memory"
                 rows.append([f"{bins:,} / {users:,}, {where}", 1e3 * seconds, seconds / floor])

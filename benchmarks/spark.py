@@ -67,10 +67,10 @@ def processes() -> dict[tuple[int, bool], float]:
         name, _, rest = text.rpartition(")")
         fields = rest.split()
         stats[int(entry)] = int(fields[1]), name.endswith("(java"), sum(map(int, fields[11:13]))
-    ours, found = {os.getpid()}, {os.getpid()}
-    while found:
-        found = {process for process, (parent, *_) in stats.items() if parent in ours} - ours
-        ours |= found
+    ours, children = {os.getpid()}, {os.getpid()}
+    while children:
+        children = {process for process, (parent, *_) in stats.items() if parent in ours} - ours
+        ours |= children
     return {(process, stats[process][1]): stats[process][2] / os.sysconf("SC_CLK_TCK") for process in ours}
 
 
@@ -203,11 +203,11 @@ def main() -> None:
         events = int(float(millions) * 1e6)
         with tempfile.TemporaryDirectory() as folder:
             write(events, Path(folder))
-            found = list(compared(events, turns(running, Path(folder), options.rounds, options.warm)))
-        for row in found[:2]:
+            compared_rows = list(compared(events, turns(running, Path(folder), options.rounds, options.warm)))
+        for row in compared_rows[:2]:
             assert isinstance(row[3], list)
             goals.append((f"processor time / group-by, {row[0]}:", row[3][0], AT_MOST, MOST))
-        rows += found
+        rows += compared_rows
     record(
         "spark",
         parts=(*SLOT, "engine", "spark"),

@@ -132,10 +132,10 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.worlds)
-    found = {kind: [play(kind, seed, options.slots) for seed in seeds] for kind in KINDS}
+    plays = {kind: [play(kind, seed, options.slots) for seed in seeds] for kind in KINDS}
     rows = list[list[Cell]]()
     for name in NUMBERS:
-        worlds = {kind: [np.array(each[name]) for each in found[kind] if each[name]] for kind in KINDS}
+        worlds = {kind: [np.array(each[name]) for each in plays[kind] if each[name]] for kind in KINDS}
         there = {kind: told for kind, told in worlds.items() if told}
         inside = {kind: float(np.mean([(each <= 1).mean() for each in told])) for kind, told in there.items()}
         then = [

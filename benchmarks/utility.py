@@ -105,8 +105,8 @@ class Tally:
 
     def inside(self, name: str) -> float | None:
         """Share of bins inside their intervals, in %; None if none was counted."""
-        found = self.covered[name]
-        return 100 * float(np.mean(found)) if found else None
+        covered = self.covered[name]
+        return 100 * float(np.mean(covered)) if covered else None
 
 
 def run(name: str, way: str, slots: int, epsilon: str, seed: int) -> Tally:

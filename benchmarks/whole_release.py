@@ -115,11 +115,11 @@ def name_of(rows: int, kind: str) -> str:
 
 
 def sized(rows: int, kind: str, per_slot: bool) -> list[Cell]:
-    found = list[float]()
+    peaks = list[float]()
     for way in ("--memory", "--resident"):
         arguments = [sys.executable, __file__, way, str(rows), kind, *(["--per-slot"] if per_slot else [])]
-        found.append(float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout))
-    return [name_of(rows, kind), column_bytes(events(rows, rows // EVENTS_A_USER, kind)) / 2**20, *found]
+        peaks.append(float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout))
+    return [name_of(rows, kind), column_bytes(events(rows, rows // EVENTS_A_USER, kind)) / 2**20, *peaks]
 
 
 def warm(per_slot: bool, frame: pl.DataFrame) -> None:
@@ -145,8 +145,8 @@ def peak(rows: int, kind: str, per_slot: bool) -> None:
         print(peak_of(partial(opened.release, frame["user"], frame["value"])) / column_bytes(frame))
 
 
-def goals_of(found: list[list[Cell]], column: int, what: str, most: float, kinds: Sequence[str]) -> Iterator[Goal]:
-    for row in found:
+def goals_of(rows: list[list[Cell]], column: int, what: str, most: float, kinds: Sequence[str]) -> Iterator[Goal]:
+    for row in rows:
         if (name := str(row[0])).removesuffix(" ids").endswith(tuple(kinds)):
             yield f"{what}, {name}:", float(str(row[column])), AT_MOST, most
 

@@ -115,8 +115,8 @@ def score(seed: int, slots: int) -> Floats:
         lower, upper = release.interval()
         half, off = 1.96 * release.total_variance**0.5, abs(release.total - users.size)
         inside = float(np.mean((lower <= truth) & (truth <= upper)))
-        found = (divergence(truth, np.asarray(release.pdf)), divergence(truth, even), inside, off <= half)
-        rows.append((*found, off / users.size, half / users.size))
+        errors = (divergence(truth, np.asarray(release.pdf)), divergence(truth, even), inside, off <= half)
+        rows.append((*errors, off / users.size, half / users.size))
     return np.mean(rows, axis=0) if rows else np.full(6, np.nan)
 
 
@@ -127,12 +127,12 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("--slots", type=int, default=60)
     given = parser.parse_args()
-    found = []
+    rows = []
     for seed in range(given.first, given.first + given.count):
         row = score(seed, given.slots)
         print(f"{seed:5d}  " + "  ".join(f"{value:.4f}" for value in row), flush=True)
-        found.append(row)
-    all_rows = np.array(found)
+        rows.append(row)
+    all_rows = np.array(rows)
     all_rows = all_rows[~np.isnan(all_rows[:, 0])]
     divergence, even, bins, totals, errors, halves = all_rows.T
     record(

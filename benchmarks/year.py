@@ -88,10 +88,10 @@ def size(url: str) -> int:
     """Return the bytes of all tables and indices of the store."""
     asked = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     with psycopg.connect(url, autocommit=True) as connection:
-        (found,) = cast("tuple[int]", connection.execute(
+        (total,) = cast("tuple[int]", connection.execute(
             f"{asked} WHERE n.nspname = '{SCHEMA}' AND c.relkind = 'r'".encode()
         ).fetchone())  # fmt: skip
-    return int(found)
+    return int(total)
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -1,9 +1,9 @@
-"""Short seeded populations, and how the estimator by class does on them, for tests/mechanism/users/test_slot.py.
+"""Short seeded populations for tests/mechanism/class_estimator/test_slot.py, and how the estimator by class does.
 
     PYTHONPATH=src python tests/clocked_streams.py [--write]
 
-prints one row a stream; `--write` stores them in tests/mechanism/users/guard.json, which the guard compares with.
-Rewrite it in the commit that means to change them, and say why there. They are the streams of
+prints one row a stream; `--write` stores them in tests/mechanism/class_estimator/guard.json, which the guard compares
+with. Rewrite it in the commit that means to change them, and say why there. They are the streams of
 benchmarks/populations.py, cut short.
 """
 
@@ -39,7 +39,7 @@ import populations as made  # noqa: E402
 
 clocked = benchmark("clocked")
 sys.path.remove(str(BENCHMARKS))
-STORED = HERE / "mechanism" / "users" / "guard.json"
+STORED = HERE / "mechanism" / "class_estimator" / "guard.json"
 
 
 @dataclass(frozen=True)

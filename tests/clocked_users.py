@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import GroupSums, UsersState
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import GroupSums, UsersState
 
 EPSILON = 2.0
 
@@ -39,7 +39,7 @@ def play(slots, bins, classes=9, seed=0, epsilon=EPSILON, season=0):
     """The state and the estimate after every slot of (users, values)."""
     accounts, state = Users(bins, classes, seed, epsilon), UsersState.begun(bins, classes, season)
     for number, (users, values) in enumerate(slots):
-        groups = accounts.measure(users, values, estimator.ask(state, number))
+        groups = accounts.measure(users, values, estimator.request_payments(state, number))
         state, estimate = estimator.close_slot(state, number, epsilon, groups)
         yield state, estimate
 

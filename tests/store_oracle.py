@@ -48,7 +48,7 @@ DOMAIN = dpi.Categories(["a", "b"], other=None)
 class Asking(ClassSums):
     """Asks any classes for any shares, in any groups: a function of the slot's number."""
 
-    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
+    def request_payments(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return what was drawn for the slot."""
         rng, top = random.Random(slot), state.classes - 1
         high = rng.choice([top, rng.randint(0, top)])

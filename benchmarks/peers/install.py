@@ -69,8 +69,8 @@ def core_on_arm() -> None:
         run("apt-get", "download", *DEBIAN, folder=folder)
         for package in Path(folder).glob("*.deb"):
             run("dpkg", "-x", package, folder)
-        (found,) = Path(folder).glob("usr/lib/*")
-        shutil.copytree(found, environment("tumult") / "libraries", symlinks=True)
+        (libraries,) = Path(folder).glob("usr/lib/*")
+        shutil.copytree(libraries, environment("tumult") / "libraries", symlinks=True)
     for target, source in LIBRARIES.items():
         shutil.copy(environment("tumult") / "libraries" / source, packages / "tmlt/core/ext/lib" / target)
 

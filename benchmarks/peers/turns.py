@@ -33,10 +33,10 @@ def processes() -> list[int]:
             parents[int(entry)] = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue  # it has ended
-    ours, found = {os.getpid()}, {os.getpid()}
-    while found:
-        found = {process for process, parent in parents.items() if parent in ours} - ours
-        ours |= found
+    ours, children = {os.getpid()}, {os.getpid()}
+    while children:
+        children = {process for process, parent in parents.items() if parent in ours} - ours
+        ours |= children
     return sorted(ours)
 
 

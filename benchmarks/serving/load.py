@@ -178,11 +178,11 @@ def checked(senders: Senders) -> int:
         assert answered < server.closing(slot) * 1_000_000, "an answer came after its slot had closed: too slow to tell"
         sent[slot][number % len(load.drawn)] += 1
     with dpi.open_store(str(server.options["store"]), read_only=True) as store:
-        found = {paid.slot: np.frombuffer(paid.values, "<i8") / GRAINS for paid in store.measurements("visits")}
+        measured = {paid.slot: np.frombuffer(paid.values, "<i8") / GRAINS for paid in store.measurements("visits")}
         released = [json.loads(content.partition(b"\n")[0])["slot"] for content, _ in store.releases("visits")]
     assert released == list(range(released[0], released[-1] + 1)), "a slot was released twice, or left out"
-    for slot, values in found.items():
+    for slot, values in measured.items():
         off = np.abs(values[: load.bins] - load.histogram(sent[slot])).max()
         assert off < NOISE, f"slot {slot} holds other events than were acknowledged: a bin is off by {off:.3f}"
-    assert set(sent) <= set(found), "a slot was not closed"
+    assert set(sent) <= set(measured), "a slot was not closed"
     return len(sent)

@@ -79,10 +79,10 @@ class Expected(NamedTuple):
 class Plan:
     """What a stream will tell of stated numbers.
 
-    >>> found = plan(epsilon=1, users=20_000, bins=20)
-    >>> [row.name for row in found.errors][:4], found.errors[3].unit
+    >>> forecast = plan(epsilon=1, users=20_000, bins=20)
+    >>> [row.name for row in forecast.errors][:4], forecast.errors[3].unit
     (['share_30', 'share_10', 'share_1', 'active'], '%')
-    >>> found.error("active", 365) < found.error("plain_active", 365)
+    >>> forecast.error("active", 365) < forecast.error("plain_active", 365)
     True
     """
 

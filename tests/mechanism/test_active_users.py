@@ -33,7 +33,7 @@ def play(slots, numbers, mechanism=ActiveUsers(), held=UNITS, seed=0):  # noqa: 
         Bounds.initial(Epsilon(held), TOP),
     )
     for slot in range(slots):
-        bounds, groups = bounds.draw(slot, mechanism.ask(state, slot))
+        bounds, groups = bounds.draw(slot, mechanism.request_payments(state, slot))
         users = np.array(numbers(slot, len(groups)), dtype=float)
         noise = np.array([rng.laplace(scale=UNITS / group.epsilon.units) for group in groups])
         values = np.round(np.clip((users + noise) * GRAINS, -(2.0**62), 2.0**62)).astype(np.int64)
@@ -113,8 +113,9 @@ def test_a_state_is_kept_bit_by_bit():
     *_, (state, _, _) = play(20, steady, mechanism)
     kept = mechanism.from_bytes(ONE, mechanism.to_bytes(state))
     assert mechanism.to_bytes(kept) == mechanism.to_bytes(state)
-    assert mechanism.ask(kept, 20) == mechanism.ask(state, 20)
-    first = Bounds.initial(Epsilon(UNITS), TOP).draw(0, mechanism.ask(mechanism.initial(ONE, TOP + 1), 0))[1]
+    assert mechanism.request_payments(kept, 20) == mechanism.request_payments(state, 20)
+    asked = mechanism.request_payments(mechanism.initial(ONE, TOP + 1), 0)
+    first = Bounds.initial(Epsilon(UNITS), TOP).draw(0, asked)[1]
     measured = Measurement(20, first[0].epsilon, np.array([GRAINS]), groups=first)
     one, other = mechanism.update(kept, measured), mechanism.update(state, measured)
     assert mechanism.to_bytes(one[0]) == mechanism.to_bytes(other[0])

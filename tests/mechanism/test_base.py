@@ -62,7 +62,7 @@ def test_who_needs_weight_one_knows_no_classes(mechanism):
     """The published mechanism asks no class for a share."""
     assert not mechanism.by_class
     with pytest.raises(OptionError, match="by class"):
-        mechanism.ask(None, 0)
+        mechanism.request_payments(None, 0)
 
 
 def test_a_state_of_classes_is_kept():

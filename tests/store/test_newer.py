@@ -12,7 +12,7 @@ from dpi.certificates.chain import Head, extend
 from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import StateError
 from dpi.files import read_sealed, seal_of
-from dpi.mechanism import users
+from dpi.mechanism import class_estimator
 from dpi.release import Release, from_frame, to_frame
 from dpi.store.folder import Layout
 from dpi.store.witness import Seen
@@ -63,7 +63,7 @@ READ = {
     "a state of the boosted mechanism": lambda _: dpi.Boosted().from_bytes(
         DOMAIN, b"dpi boosted state 3\n" + bytes(64)
     ),
-    "a state by class": lambda _: users.from_bytes(b"dpi users 3\n" + bytes(64)),
+    "a state by class": lambda _: class_estimator.from_bytes(b"dpi users 3\n" + bytes(64)),
     "a state of partitions": lambda _: dpi.Boosted(partitions=(dpi.domain.Blocks(2),)).from_bytes(
         DOMAIN, b"dpi rotating state 3\n" + bytes(64)
     ),

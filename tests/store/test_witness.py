@@ -237,7 +237,7 @@ def test_a_ledger_is_charged_for_all_of_its_streams(paths, monkeypatch) -> None:
 class LaterPaysMore(ClassSums):
     """Three payments of next to nothing, and then next to all that is left."""
 
-    def ask(self, state, slot):
+    def request_payments(self, state, slot):
         """Return all classes, each in a group of its own."""
         return tuple([((m, Fraction(4095 if m == 3 else 1, 4096)),) for m in range(state.classes)])
 

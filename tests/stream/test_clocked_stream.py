@@ -50,7 +50,7 @@ def test_a_certificate_states_the_budgets_of_all_due_classes(mechanism):
     opened = stream(mechanism=mechanism)
     bounds = Bounds.initial(Epsilon(UNITS), TOP)
     for slot in range(20):
-        asked = mechanism.ask(opened.driver.state.state, slot)
+        asked = mechanism.request_payments(opened.driver.state.state, slot)
         (release,) = close(opened, [slot])
         bounds, groups = bounds.draw(slot, asked)
         due = [(number, each) for number, group in enumerate(groups) for each in group.classes]

@@ -7,7 +7,7 @@ import pytest
 import dpi
 from dpi.domain import Blocks, Discovered
 from dpi.mechanism import boosted
-from dpi.mechanism.users import _state
+from dpi.mechanism.class_estimator import _state
 from dpi.noise import UnsafeSeededSource
 from dpi.stream import PrefixTree
 

@@ -42,7 +42,7 @@ class Spy(ClassSums):
 
     seen: ClassVar[list[tuple[int, list[int]]]] = []
 
-    def ask(self, state, slot):
+    def request_payments(self, state, slot):
         """Small shares, so that users pay hundreds of times; more of the first."""
         return separate([2 * SHARE, *[SHARE] * level(slot, state.classes - 1)])
 

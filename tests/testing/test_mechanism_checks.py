@@ -94,7 +94,7 @@ def broken(base=Boosted, **methods):
     return type("Broken", (base,), methods)()
 
 
-CROWDED = broken(ClassSums, ask=lambda self, state, slot: ClassSums.ask(self, state, slot) * 2)
+CROWDED = broken(ClassSums, request_payments=lambda self, *given: ClassSums.request_payments(self, *given) * 2)
 """Asks every class twice."""
 
 BROKEN = {

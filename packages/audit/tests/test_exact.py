@@ -225,7 +225,7 @@ def test_a_user_can_lose_what_is_said_by_class():
 class OneGroup(ClassSums):
     """All classes in one histogram: half of what newcomers have left, a quarter of the others'."""
 
-    def ask(self, state, slot):
+    def request_payments(self, state, slot):
         """Return one group, the same in every slot."""
         return (tuple((m, Fraction(1, 4) if m else Fraction(1, 2)) for m in range(state.classes)),)
 

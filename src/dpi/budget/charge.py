@@ -75,9 +75,9 @@ class Bill:
     version: object = field(repr=False)
     """The state of the accounts that this bill was written on."""
     groups: tuple[GroupBudget, ...] = field(default=(), repr=False)
-    """With classes: the budgets of the groups that those that are due are measured in …"""
+    """With classes: the budgets of the groups in which the classes that are due are measured."""
     group_index: Integers | None = field(default=None, repr=False)
-    """… and which of them each user is in; 0 for one who is in none, and has weight zero."""
+    """With classes: the group of each user; 0 for one who is in none, and has weight zero."""
     payments_positions: AccountPositions | None = field(default=None, repr=False)
     """Those of the users in the stream's own table of payments."""
 
@@ -121,6 +121,6 @@ class LostSlots:
     units: int
     """What they have cost together, where users are not measured by class."""
     largest: tuple[int, ...] | None = None
-    """With classes: the largest share of what is left that each was asked for, in steps …"""
+    """With classes: the largest share of what is left that each was asked for, in steps."""
     restored: tuple[int, ...] = ()
-    """… and the slots among these after which an old copy of the accounts went on before."""
+    """The slots among these after which an old copy of the accounts went on before."""

@@ -3,8 +3,8 @@
 A user of *class* m has paid m times in this stream; the top class takes all who have paid more often. A slot *asks*
 some classes, class 0 always, each for a share f_m of what its users have left, and says in which histogram each is
 measured: those of one histogram are a *group*, and share its noise. Which classes are due, their shares and the groups
-are a function of the slot's number and of earlier releases (`Mechanism.ask`), so that what is measured tells nothing
-about anybody.
+are a function of the slot's number and of earlier releases (`Mechanism.request_payments`), so that what is measured
+tells nothing about anybody.
 
 * L_m, the most that a user of class m has left, is known without a look at any account: L_0 = ε, and who pays leaves
   class m for class m + 1 with at most `billing.most_left(L_m, f_m, E)`. A class that nobody can be in yet has the
@@ -130,13 +130,13 @@ class ClassBudget:
     """What a slot costs the users of one class that is due: public."""
 
     number: int
-    """m."""
+    """The class m: how often its users have paid."""
     epsilon: Epsilon
     """ε_{t,m}: what a user pays who has L_m left."""
     share: Fraction
     """f_m: the part of what is left on an account that the slot takes."""
     most_left: int
-    """L_m, in units."""
+    """L_m: the most that a user of the class can have left, in units."""
 
     @cached_property
     def steps(self) -> int:
@@ -193,9 +193,9 @@ class Bounds:
     """The largest share that each class was ever asked for, in steps of 2^-12."""
     period: int | None = None
     epoch: int | None = None
-    """With refills: the epoch that `spent` is of …"""
+    """With refills: the epoch that `spent` is of."""
     past: int = 0
-    """… and what one user can have lost in those before."""
+    """What one user can have lost in epochs before that of `spent`."""
     restored: tuple[int, ...] = ()
     """Slots after which an old copy of the accounts went on, with the classes that it remembered."""
 

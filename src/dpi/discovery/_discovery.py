@@ -74,10 +74,10 @@ class Discovery:
     >>> import dpi
     >>> store = dpi.MemoryStore()
     >>> discovery = Discovery(texts=dpi.Texts(8), epsilon=1, quota="0.5", store=store)
-    >>> found = discovery.release([f"user {i}" for i in range(400)], ["red"] * 399 + ["a secret"])
-    >>> [value in found.values for value in ("red", "a secret")]
+    >>> release = discovery.release([f"user {i}" for i in range(400)], ["red"] * 399 + ["a secret"])
+    >>> [value in release.values for value in ("red", "a secret")]
     [True, False]
-    >>> visits = dpi.Stream(domain=found.domain(), epsilon=1, store=store)  # has the other half
+    >>> visits = dpi.Stream(domain=release.domain(), epsilon=1, store=store)  # has the other half
     """
 
     def __init__(

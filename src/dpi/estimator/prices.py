@@ -10,8 +10,9 @@ A user who stays pays (s + x)^-1.7 of ε after s slots of their own, where x is 
 * Returning users pay in every slot.
 * The last histogram takes all further payments. Its price follows the age of the stream.
 
-V, and λ (users per bin), come from released numbers of users: `Heard` keeps them, and a list is written anew whenever
-a stream is a tenth longer, so that prices change slowly. A function of the public transcript: sees no account, no user.
+V, and λ (users per bin), come from released numbers of users: `ReleasedActivity` keeps them, and a list is written anew
+whenever a stream is a tenth longer, so that prices change slowly. A function of the public transcript: sees no account,
+no user.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def pay(price: Floats, left: Floats, histogram: Wholes) -> Floats:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReleasedActivity:
     """What released numbers of users told so far."""
 
     first: float = 0.0
@@ -89,12 +90,12 @@ class Heard:
     pay what is asked later."""
     slots: int = 0
 
-    def hear(self, newcomers: float, returning: float, share: float) -> Heard:
+    def add_slot(self, newcomers: float, returning: float, share: float) -> ReleasedActivity:
         """Return what is known after another slot, which asked newcomers for a share."""
         newcomers, returning = max(newcomers, 0.0), max(returning, 0.0)
         if not self.slots:
             first = max(newcomers, 1.0)
-            return Heard(first=first, came=first, entry=share, slots=1)
+            return ReleasedActivity(first=first, came=first, entry=share, slots=1)
         return replace(
             self,
             newcomers=FADE * self.newcomers + newcomers,
@@ -135,16 +136,16 @@ def _stretch(signal: float, options: Options) -> float:
     return options.horizon or max(0.3, 0.88 * signal**0.6 - 2) * options.stretch
 
 
-def write_list(heard: Heard, bins: int, epsilon: float, options: Options) -> PriceList:
+def write_list(released: ReleasedActivity, bins: int, epsilon: float, options: Options) -> PriceList:
     """Return the list that follows from what was released."""
-    stretch, edges = _stretch(heard.users / bins * epsilon, options), _edges(options)
+    stretch, edges = _stretch(released.users / bins * epsilon, options), _edges(options)
     own = np.r_[0.0, edges[1:]].astype(float)  # own slots of a user who enters a histogram
     unpaid = (stretch / (np.r_[own, own[-1] + 1] + stretch)) ** (DECAY - 1)
     price = (unpaid[:-1] - unpaid[1:]) / np.diff([*edges, edges[-1] + 1])
-    older = own[-1] + min(options.often * heard.rate, 1.0) * max(heard.slots - own[-1], 0)
+    older = own[-1] + min(options.often * released.rate, 1.0) * max(released.slots - own[-1], 0)
     price[-1] = (DECAY - 1) / (older + stretch) * (stretch / (older + stretch)) ** (DECAY - 1)
-    price[1:] *= (1 - heard.entry) / (1 - price[0])
-    price[0] = _newcomers(heard.visits, stretch, float(price[0]))
+    price[1:] *= (1 - released.entry) / (1 - price[0])
+    price[0] = _newcomers(released.visits, stretch, float(price[0]))
     return PriceList(price, edges)
 
 

@@ -49,8 +49,8 @@ def moments(texts: pl.Series) -> Moments:
 
     >>> import polars as pl
     >>> texts = ["1970-01-01T00:00:01Z", "1970-01-01 00:00:00.5", "1970-02-29 00:00:00", None, "now"]
-    >>> found = moments(pl.Series(texts))
-    >>> found.micros.tolist(), found.read.tolist(), found.local.tolist()
+    >>> times = moments(pl.Series(texts))
+    >>> times.micros.tolist(), times.read.tolist(), times.local.tolist()
     ([1000000, 500000, 0, 0, 0], [True, True, False, False, False], [False, True, False, False, False])
     """
     widths = texts.str.len_bytes().fill_null(0).to_numpy()

@@ -50,33 +50,56 @@ def read(column: object, name: str) -> pl.Series | list[object]:
 
     if isinstance(column, pl.Series):
         return _plain(column, name)
-    untyped = getattr(getattr(column, "dtype", None), "kind", None) == "O"
-    if not untyped and (hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__")):
-        try:
-            return _plain(pl.Series(cast("Iterable[object]", column)), name)  # any Arrow PyCapsule object
-        except (ImportError, NotImplementedError, TypeError, ValueError, pl.exceptions.PolarsError):
-            pass  # pandas without pyarrow: as numpy
+    series = _read_arrow(column, name)
+    if series is not None:
+        return series
     if hasattr(column, "to_numpy"):
         try:
             column = column.to_numpy()
         except (TypeError, ValueError):  # of Arrow; its text may quote a row
             raise SchemaError(f"`{name}` must hold plain values. Got a column of another kind.") from None
     if isinstance(column, np.ndarray):
-        if column.ndim != 1:
-            raise SchemaError(f"`{name}` must be a column with one dimension. Got {column.ndim}.")
-        if column.dtype.kind in "iufb" and column.dtype.itemsize <= 8:  # wider floats: row by row
-            return pl.Series(column)
-        if column.dtype.kind == "M":
-            return _moments(column)
-        if column.dtype.kind == "U":
-            try:
-                return pl.Series(column)
-            except UnicodeError:
-                pass  # lone surrogates: row by row
-        column = column.tolist()
+        return _read_array(column, name)
     if isinstance(column, str | bytes) or not isinstance(column, Iterable):
         raise SchemaError(f"`{name}` must be a column: an array, a series or a list. Got {type(column).__name__}.")
-    rows = list(column)
+    return _read_rows(list(column))
+
+
+def _read_arrow(column: object, name: str) -> pl.Series | list[object] | None:
+    """Return the column of any Arrow PyCapsule object; None of others, and where Arrow cannot read it."""
+    import polars as pl
+
+    untyped = getattr(getattr(column, "dtype", None), "kind", None) == "O"
+    if untyped or not (hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__")):
+        return None
+    try:
+        return _plain(pl.Series(cast("Iterable[object]", column)), name)
+    except (ImportError, NotImplementedError, TypeError, ValueError, pl.exceptions.PolarsError):
+        return None  # pandas without pyarrow: as numpy
+
+
+def _read_array(column: npt.NDArray[np.generic], name: str) -> pl.Series | list[object]:
+    """Return the column of an array: as a whole where its type has few ways to be written, else row by row."""
+    import polars as pl
+
+    if column.ndim != 1:
+        raise SchemaError(f"`{name}` must be a column with one dimension. Got {column.ndim}.")
+    if column.dtype.kind in "iufb" and column.dtype.itemsize <= 8:  # wider floats: row by row
+        return pl.Series(column)
+    if column.dtype.kind == "M":
+        return _moments(cast("npt.NDArray[np.datetime64]", column))
+    if column.dtype.kind == "U":
+        try:
+            return pl.Series(column)
+        except UnicodeError:
+            pass  # lone surrogates: row by row
+    return _read_rows(column.tolist())
+
+
+def _read_rows(rows: list[object]) -> pl.Series | list[object]:
+    """Return Python objects as a series if they are of one plain type, else as they are."""
+    import polars as pl
+
     kinds = {type(row) for row in rows} - {type(None)}
     # An integer that polars cannot hold would be printed by its error, or by the failure of that: it is kept from it.
     if len(kinds) == 1 and kinds <= {int, float, str} and (kinds != {int} or _are_words(rows)):

@@ -27,11 +27,11 @@ from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.domain import Domain
 from dpi.errors import OlderState, OptionError, StateError
 from dpi.estimator import HISTOGRAMS, QUANTILE, Calibration, Released, Told
-from dpi.estimator.prices import TOP, Heard, Options, PriceList, opening, write_list
+from dpi.estimator.prices import TOP, Options, PriceList, ReleasedActivity, opening, write_list
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
-from dpi.mechanism import users as _users
 from dpi.mechanism.base import ACROSS, MECHANISMS, Estimate, Floats, Measurement, Mechanism, People
+from dpi.mechanism.codec import decode, digested, encode
 from dpi.noise import RandomSource
 
 LONGEST = 168
@@ -51,14 +51,14 @@ class ActiveUsersState:
     """Public: a function of measurements."""
 
     filtered: tuple[Floats, ...]
-    """The filter's state …"""
+    """The arrays of the filter's state."""
     people: tuple[Floats, ...]
-    """… and that of the heads."""
+    """The arrays of the state of the heads, which tell of people."""
     widened: tuple[float, float]
-    """Logarithms of the factors of intervals …"""
+    """Logarithms of the factors by which intervals are wider."""
     measured: tuple[int, int]
-    """… and how many totals were measured, and inside of their forecast."""
-    heard: Heard
+    """How many totals were measured, and how many of them lay inside of their forecast."""
+    activity: ReleasedActivity
     prices: Floats
     edges: tuple[int, ...]
     next: int
@@ -74,7 +74,7 @@ class ActiveUsersState:
 
     @property
     def bins(self) -> int:
-        """One."""
+        """The domain has one bin."""
         return 1
 
 
@@ -88,7 +88,7 @@ class ActiveUsers(Mechanism[ActiveUsersState]):
     >>> from dpi.domain import Categories
     >>> mechanism = ActiveUsers(season=7)
     >>> state = mechanism.initial(Categories(["active"], other=None), classes=41)
-    >>> mechanism.ask(state, 0)
+    >>> mechanism.request_payments(state, 0)
     (((0, Fraction(...)),),)
     """
 
@@ -117,7 +117,7 @@ class ActiveUsers(Mechanism[ActiveUsersState]):
             people=_arrays(estimator.no_people()),
             widened=(0.0, 0.0),
             measured=(0, 0),
-            heard=Heard(),
+            activity=ReleasedActivity(),
             prices=prices.prices.astype(np.float64),
             edges=prices.edges,
             next=1,
@@ -127,7 +127,7 @@ class ActiveUsers(Mechanism[ActiveUsersState]):
             weights=estimator.trained_digest(),
         )
 
-    def ask(self, state: ActiveUsersState, slot: int) -> PaymentRequest:
+    def request_payments(self, state: ActiveUsersState, slot: int) -> PaymentRequest:
         """Ask every class that somebody can be in: a user pays once a slot at most. A histogram has one price."""
         entry = Fraction(int(np.ceil(state.prices[0] * SHARE_STEPS)), SHARE_STEPS)
         asked: list[tuple[tuple[int, Fraction], ...]] = [((0, entry),)]
@@ -172,16 +172,16 @@ class ActiveUsers(Mechanism[ActiveUsersState]):
         if begun:
             widening = estimator.calibrate(widening, seen, said)
         numbers = np.maximum(np.expm1(np.minimum(said.numbers, 40.0)), 0).astype(float)
-        heard = state.heard.hear(numbers[1], numbers[2], float(state.prices[0])) if groups else state.heard
+        activity = state.activity.add_slot(numbers[1], numbers[2], float(state.prices[0])) if groups else state.activity
         listed, following = PriceList(state.prices, state.edges), state.next
-        if heard.slots >= following and epsilon > 0:
-            listed, following = write_list(heard, 1, epsilon, Options()), int(following * REWRITTEN) + 1
+        if activity.slots >= following and epsilon > 0:
+            listed, following = write_list(activity, 1, epsilon, Options()), int(following * REWRITTEN) + 1
         after = ActiveUsersState(
             filtered=_arrays(filtered),
             people=_arrays(people),
             widened=(widening.bins, widening.total),
             measured=(widening.measured, widening.inside),
-            heard=heard,
+            activity=activity,
             prices=listed.prices.astype(np.float64),
             edges=listed.edges,
             next=following,
@@ -192,24 +192,24 @@ class ActiveUsers(Mechanism[ActiveUsersState]):
         )
         return after, _estimate(after, said, told, widening.factors[1])
 
-    def moved(self, state: ActiveUsersState, old: Domain, new: Domain, classes: int = 1) -> ActiveUsersState:
+    def adapt_to_domain(self, state: ActiveUsersState, old: Domain, new: Domain, classes: int = 1) -> ActiveUsersState:
         """Return the same state: there is one bin."""
         return state
 
     def to_bytes(self, state: ActiveUsersState) -> bytes:
         """Encode the state, for storage, with version and checksum."""
-        return _users.encode(_MAGIC, state)
+        return encode(_MAGIC, state)
 
     def digested(self, data: bytes) -> int:
         """Return the size of its first line and the digest."""
-        return _users.digested(data)
+        return digested(data)
 
     def from_bytes(self, domain: Domain, data: bytes) -> ActiveUsersState:
         """Read the state of `to_bytes`, bit for bit; raise `StateError` if damaged or of another domain or options.
 
         Of other weights it raises `OlderState`: it is then derived anew from what was measured.
         """
-        state = _users.decode(ActiveUsersState, _MAGIC, data, "the count of active users")
+        state = decode(ActiveUsersState, _MAGIC, data, "the count of active users")
         shapes = [part.shape for part in _arrays(estimator.initial_state(1, self.season or 1))]
         if domain.size != 1 or [part.shape for part in state.filtered] != shapes:
             raise StateError("the state belongs to a mechanism with other options or to another domain.")
@@ -252,7 +252,7 @@ def _estimate(state: ActiveUsersState, said: estimator.Posterior, told: Told, wi
     deviation = (numbers + 1) * factors / _DEVIATIONS
     variance = deviation**2
     reach, reach_deviation = _of_logarithm(told.reach, told.reach_scale, wider)
-    slots, across = state.heard.slots, np.full((len(ACROSS), 2), np.nan)
+    slots, across = state.activity.slots, np.full((len(ACROSS), 2), np.nan)
     known = dict(zip(ACROSS, across, strict=True))
     for place, window in enumerate(estimator.WINDOWS):
         if slots >= window:

@@ -103,17 +103,17 @@ class Estimate:
     counts_variance: float = float("nan")
     """Variance of the noise in each of them."""
     carried: float = 0.0
-    """The share of the estimate that was not measured in this slot, but carried on from earlier ones …"""
+    """The share of the estimate that was not measured in this slot, but carried on from earlier ones."""
     age: float = 0.0
-    """… and the mean number of slots since it was."""
+    """The mean number of slots since the carried share was measured."""
     people: People | None = None
-    """Where users are measured by class, if what newcomers pay is all that they were asked for …"""
+    """Numbers of people where users are measured by class, if newcomers pay all that they were asked for."""
     engagement: Floats | None = None
-    """… the numbers of `ENGAGEMENT` and their variances, a row each: NaN if they are no narrower than a prior …"""
+    """The numbers of `ENGAGEMENT` and their variances, a row each, beside `people`: NaN if no narrower than a prior."""
     across: Floats | None = None
-    """… those of `ACROSS`, likewise …"""
+    """The numbers of `ACROSS` and their variances, a row each, where active users are counted."""
     since: int = 0
-    """… and the first slot that was measured: `reach` is of all who came from then on."""
+    """The first slot that was measured: `reach` in `people` is of all who came from then on."""
 
 
 class Mechanism(Option, ABC, Generic[State]):
@@ -124,7 +124,7 @@ class Mechanism(Option, ABC, Generic[State]):
     discovers: ClassVar[bool] = False
     """Whether it finds values of a domain that grows (`dpi.mechanism.value_discovery`)."""
     by_class: ClassVar[bool] = False
-    """Whether it can measure users by class, under the policy `clocked`: it then has `ask`."""
+    """Whether it can measure users by class, under the policy `clocked`: it then has `request_payments`."""
 
     @property
     def name(self) -> str:
@@ -165,7 +165,7 @@ class Mechanism(Option, ABC, Generic[State]):
         """
         return None
 
-    def ask(self, state: State, slot: int) -> PaymentRequest:
+    def request_payments(self, state: State, slot: int) -> PaymentRequest:
         """Return, by class, which are due in a slot, the share of what is left that each is asked for, and the groups.
 
         Class 0 is always due; a share is above 0 and at most 1, in steps of 2^-12; classes of one group are measured in
@@ -204,7 +204,7 @@ class Mechanism(Option, ABC, Generic[State]):
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
         """Return the next state and the estimate of the slot: a pure function, its arguments are left as they were."""
 
-    def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
+    def adapt_to_domain(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
         """Return the state for a changed domain, with which the stream goes on: a pure function of what was measured.
 
         What is the same in both domains is best kept; a mechanism that does not say how starts anew.

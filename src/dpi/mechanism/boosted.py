@@ -1,8 +1,8 @@
 """The boosted mechanism: measure once, then boost for free.
 
 The slot's histogram gets exact discrete Laplace noise, and that is all that is ever seen of it. Everything else is made
-of past measurements (`dpi.mechanism.users`): hypotheses of how the PDF moves are reweighted by how well they predicted
-the noisy counts, and the release is the weighted posterior PDF.
+of past measurements (`dpi.mechanism.class_estimator`): hypotheses of how the PDF moves are reweighted by how well they
+predicted the noisy counts, and the release is the weighted posterior PDF.
 
 What is measured is a partition of the domain: its bins or, in rotation from slot to slot, coarse blocks of them too.
 
@@ -29,11 +29,12 @@ from dpi.errors import OptionError, StateError
 from dpi.exact import heap
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
-from dpi.mechanism import users as _users
+from dpi.mechanism import class_estimator as _class_estimator
 from dpi.mechanism.base import MECHANISMS, Estimate, Floats, Measurement, Mechanism
+from dpi.mechanism.class_estimator import HUGE, GroupSums, SingleClassState, UsersState
+from dpi.mechanism.codec import decode, digested, encode
 from dpi.mechanism.domain_change import move_state, move_views, order_partitions
 from dpi.mechanism.rotation import Turns, Views, rotate_views
-from dpi.mechanism.users import HUGE, AlikeState, GroupSums, UsersState
 from dpi.mechanism.view_layout import Layout, automatic_partitions
 from dpi.noise import RandomSource, add_laplace
 
@@ -44,7 +45,7 @@ LONGEST = 1_000_000
 _ALIKE, _ROTATING = b"dpi boosted state 2\n", b"dpi rotating state 2\n"
 _WHOSE = "the boosted mechanism"
 
-State = AlikeState | Views | UsersState
+State = SingleClassState | Views | UsersState
 """Of users who are all measured alike, bins alone or in turns with coarser blocks; or of users by class."""
 
 
@@ -103,7 +104,7 @@ class Boosted(Mechanism[State]):
             return UsersState.begun(domain.size, classes, self.season or 0)
         layout = self._layout(domain)
         if layout is None:
-            return AlikeState.begun(domain.size, self.season or 0)
+            return SingleClassState.begun(domain.size, self.season or 0)
         return Views.begun(layout, self.season or 0)
 
     def _layout(self, domain: Domain) -> Layout | None:
@@ -119,11 +120,13 @@ class Boosted(Mechanism[State]):
 
         None by class, with a season or with partitions: the hypotheses alone do not say how such a stream moves.
         """
-        return state.drift if isinstance(state, AlikeState) and self.season is None else None
+        return state.drift if isinstance(state, SingleClassState) and self.season is None else None
 
-    def ask(self, state: State, slot: int) -> PaymentRequest:
+    def request_payments(self, state: State, slot: int) -> PaymentRequest:
         """Return, by class, who is due, for which share and in which histogram, from what was released before."""
-        return _users.ask(state, slot) if isinstance(state, UsersState) else super().ask(state, slot)
+        if isinstance(state, UsersState):
+            return _class_estimator.request_payments(state, slot)
+        return super().request_payments(state, slot)
 
     def measure(
         self, state: State, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
@@ -161,9 +164,9 @@ class Boosted(Mechanism[State]):
             counts = values / GRAINS
         if isinstance(state, Views):
             return rotate_views(state, slot, counts, float(measurement.epsilon), partial=partial)
-        return _users.close_alike(state, slot, counts, float(measurement.epsilon), partial=partial)
+        return _class_estimator.update_single_class(state, slot, counts, float(measurement.epsilon), partial=partial)
 
-    def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
+    def adapt_to_domain(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
         """Return the state for another domain (`dpi.mechanism.domain_change`); anew, if they have nothing in common."""
         overlap, fresh = Overlap.of(old, new), self.initial(new, classes)
         if overlap is None or isinstance(state, UsersState) != isinstance(fresh, UsersState):
@@ -178,30 +181,30 @@ class Boosted(Mechanism[State]):
     def to_bytes(self, state: State) -> bytes:
         """Encode the state, for storage, with version and checksum."""
         if isinstance(state, UsersState):
-            return _users.to_bytes(state)
+            return _class_estimator.to_bytes(state)
         if isinstance(state, Views):
-            return _users.encode(_ROTATING, state.turns)
-        return _users.encode(_ALIKE, state)
+            return encode(_ROTATING, state.turns)
+        return encode(_ALIKE, state)
 
     def digested(self, data: bytes) -> int:
         """Return the size of its first line and the digest."""
-        return _users.digested(data)
+        return digested(data)
 
     def from_bytes(self, domain: Domain, data: bytes) -> State:
         """Read the state of `to_bytes`, bit for bit; raise `StateError` if damaged or of another domain or options."""
         heap.keep_freed_memory()
-        if _users.holds(data):
-            divided = _users.from_bytes(data)
+        if _class_estimator.holds(data):
+            divided = _class_estimator.from_bytes(data)
             if divided.bins != domain.size:
                 raise StateError("the state belongs to another domain.")
             return divided
         layout = self._layout(domain)
-        state: AlikeState | Views
+        state: SingleClassState | Views
         if layout is None:
-            state = _users.decode(AlikeState, _ALIKE, data, _WHOSE)
+            state = decode(SingleClassState, _ALIKE, data, _WHOSE)
             parts, sizes = [state], [domain.size]
         else:
-            state = Views(layout, _users.decode(Turns, _ROTATING, data, _WHOSE))
+            state = Views(layout, decode(Turns, _ROTATING, data, _WHOSE))
             parts, sizes = [*state.turns.states], [view.blocks for view in layout.views]
         shapes = [(part.bins, part.season.period) for part in parts]
         if shapes != [(size, self.season or 0) for size in sizes]:
@@ -213,12 +216,12 @@ def _by_class(state: UsersState, measurement: Measurement) -> tuple[UsersState, 
     """Estimate a slot in which users were measured by class; payments are told as parts of ε, which is L_0."""
     groups, values = measurement.groups, measurement.values
     if values.size == 0:
-        return _users.close_slot(state, measurement.slot, state.epsilon, ())
+        return _class_estimator.close_slot(state, measurement.slot, state.epsilon, ())
     if values.size != len(groups) * state.bins or any(group.epsilon.units == 0 for group in groups):
         raise StateError("the measurement has another number of bins or classes than the state.")
     rows = values.reshape(len(groups), state.bins) / GRAINS
     sums = [_sums(row, group) for row, group in zip(rows, groups, strict=True)]
-    return _users.close_slot(state, measurement.slot, groups[0].classes[0].most_left / UNITS, sums)
+    return _class_estimator.close_slot(state, measurement.slot, groups[0].classes[0].most_left / UNITS, sums)
 
 
 def _sums(row: Floats, group: GroupBudget) -> GroupSums:

@@ -20,12 +20,12 @@ from dpi.domain.overlap import Overlap
 from dpi.domain.partition import Partition
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
+from dpi.mechanism.class_estimator import Distributions, SingleClassState, UsersState, same_hypotheses
 from dpi.mechanism.filtering._population import STEP, grid_levels, initial_population
 from dpi.mechanism.rotation import Turns, Views
-from dpi.mechanism.users import AlikeState, Laws, UsersState, same_hypotheses
 from dpi.mechanism.view_layout import View
 
-Kept = TypeVar("Kept", UsersState, AlikeState)
+Kept = TypeVar("Kept", UsersState, SingleClassState)
 
 
 def move_state(state: Kept, overlap: Overlap) -> Kept:
@@ -35,12 +35,12 @@ def move_state(state: Kept, overlap: Overlap) -> Kept:
         return state
     counts = np.array([overlap.spread(row) for row in season.counts]).reshape(-1, bins)
     laws = _move_laws(state.laws, overlap)
-    if isinstance(state, AlikeState):
+    if isinstance(state, SingleClassState):
         laws = same_hypotheses(laws)
     return replace(state, laws=laws, season=replace(season, counts=counts))
 
 
-def _move_laws(laws: Laws, overlap: Overlap) -> Laws:
+def _move_laws(laws: Distributions, overlap: Overlap) -> Distributions:
     bins = overlap.sizes[1]
     mean = np.moveaxis(laws.mean, 1, -1)
     covariance = np.moveaxis(laws.covariance, 1, -1)
@@ -73,7 +73,7 @@ def _move_laws(laws: Laws, overlap: Overlap) -> Laws:
 
 
 def move_views(
-    before: AlikeState | Views, fresh: Views, overlap: Overlap, old: Sequence[Partition], new: Sequence[Partition]
+    before: SingleClassState | Views, fresh: Views, overlap: Overlap, old: Sequence[Partition], new: Sequence[Partition]
 ) -> Views:
     """Return the states of all views; one whose partition is new starts as in `fresh`, and with it all weights."""
     layout, turns = fresh.layout, fresh.turns

@@ -1,10 +1,10 @@
 """Rotation over what is measured: in one slot the bins, in another a coarse partition of them, never two at once.
 
-Every view of the domain has the filter of users who are measured alike (`dpi.mechanism.users`), which learns from its
-own slots and holds its picture in others; all views share one number of users. The release is a mixture of the bins'
-own picture and of PDFs refined from coarse to fine down to each view (`dpi.mechanism.refinement`), weighted by the log
-score of their forecasts. Which view is next follows from public state: turns are in proportion to the variance each
-removes.
+Every view of the domain has the filter of users who are measured alike (`dpi.mechanism.class_estimator`), which learns
+from its own slots and holds its picture in others; all views share one number of users. The release is a mixture of the
+bins' own picture and of PDFs refined from coarse to fine down to each view (`dpi.mechanism.refinement`), weighted by
+the log score of their forecasts. Which view is next follows from public state: turns are in proportion to the variance
+each removes.
 
 A pure function of a state and a measurement, so it is post-processing and costs no privacy. Sees counts after noise; no
 histogram, no user.
@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
+from dpi.mechanism.class_estimator import SingleClassState, update_single_class
+from dpi.mechanism.codec import freeze
 from dpi.mechanism.filtering._gaussians import UNKNOWN, Gaussians, blocks
 from dpi.mechanism.filtering.laplace_gauss import score_evidence
 from dpi.mechanism.refinement import Refined, refine
-from dpi.mechanism.users import AlikeState, close_alike, freeze
 from dpi.mechanism.view_layout import Layout, View
 
 SHARE = 0.01
@@ -37,7 +38,7 @@ EXPLORED = 0.1
 class Turns:
     """What is remembered of all views: a state of each, from coarse to fine; the bins' own is the last."""
 
-    states: tuple[AlikeState, ...]
+    states: tuple[SingleClassState, ...]
     log_weights: Floats
     """Of the bins' own picture, of that corrected by the coarser views, then of the PDFs down to each view."""
     credit: Floats
@@ -60,7 +61,7 @@ class Views:
     def begun(cls, layout: Layout, season: int) -> Views:
         """Begin before the first slot: all candidates alike, and the coarsest view first."""
         states, candidates = (
-            tuple(AlikeState.begun(view.blocks, season) for view in layout.views),
+            tuple(SingleClassState.begun(view.blocks, season) for view in layout.views),
             len(layout.views) + 2,
         )
         return cls(layout, Turns(states, np.full(candidates, -np.log(candidates)), np.zeros(len(states)), 0))
@@ -81,7 +82,7 @@ def rotate_views(
 ) -> tuple[Views, Estimate]:
     """Close a slot whose counts, with Laplace noise of scale 1/ε, are those of the view `views.asked`, or none."""
     turns, asked = views.turns, views.asked
-    held = [close_alike(state, slot, None, 0.0) for state in turns.states]
+    held = [update_single_class(state, slot, None, 0.0) for state in turns.states]
     if counts is None:
         after = Views(views.layout, replace(turns, states=tuple(state for state, _ in held)))
         total = held[-1][1].total, held[-1][1].total_variance
@@ -89,7 +90,7 @@ def rotate_views(
     evidence = _evidence(views)
     own, steps = held[-1][1].pdf, refine(views.layout, evidence)
     candidates = [own, _raked(views, evidence, own), *(step.pdf for step in steps)]
-    state, seen = close_alike(turns.states[turns.turn], slot, counts, epsilon, partial=partial)
+    state, seen = update_single_class(turns.states[turns.turn], slot, counts, epsilon, partial=partial)
     held[turns.turn] = state, seen
     number = state.number.level
     states = tuple(replace(one, number=replace(one.number, level=number), payers=state.payers) for one, _ in held)

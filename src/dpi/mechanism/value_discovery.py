@@ -105,9 +105,9 @@ class Discovering(Mechanism[DiscoveringState]):
         """Do as the inner one."""
         return self.inner.drift(state.inner)
 
-    def ask(self, state: DiscoveringState, slot: int) -> PaymentRequest:
+    def request_payments(self, state: DiscoveringState, slot: int) -> PaymentRequest:
         """Do as the inner one."""
-        return self.inner.ask(state.inner, slot)
+        return self.inner.request_payments(state.inner, slot)
 
     def initial(self, domain: Domain, classes: int = 1) -> DiscoveringState:
         """Begin with no text."""
@@ -203,10 +203,10 @@ class Discovering(Mechanism[DiscoveringState]):
         values = [*kept, *new[: max(LISTED - len(kept), 0)]]
         return domain if values == domain.values else Discovered(domain.texts, values, str(domain.other))
 
-    def moved(self, state: DiscoveringState, old: Domain, new: Domain, classes: int = 1) -> DiscoveringState:
+    def adapt_to_domain(self, state: DiscoveringState, old: Domain, new: Domain, classes: int = 1) -> DiscoveringState:
         """Return the inner state for the values that are listed now: a new one is split off from `other`."""
         assert isinstance(new, Discovered)  # noqa: S101 - `initial` refuses any other
-        inner = self.inner.moved(state.inner, old, new, **({} if classes == 1 else {"classes": classes}))
+        inner = self.inner.adapt_to_domain(state.inner, old, new, **({} if classes == 1 else {"classes": classes}))
         quiet = {value: slots for value, slots in state.quiet.items() if value in set(new.values)}
         return DiscoveringState(inner, new.texts, tuple(new.values), quiet=quiet)
 

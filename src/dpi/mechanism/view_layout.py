@@ -16,7 +16,7 @@ from dpi.domain.partition import Blocks, Marginal, Partition
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers, capped_sums
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users import HUGE
+from dpi.mechanism.class_estimator import HUGE
 
 CAP_BITS = 60
 """Sums over blocks are cut at 2^60 grains. Like noise's own cut it moves no two sums further apart. Source: two of them

@@ -23,8 +23,8 @@ class Admissions:
     >>> admissions = Admissions()
     >>> with admissions.replace("visits"):
     ...     admissions.put("visits", "an admission")
-    >>> with admissions.use("visits") as found:
-    ...     found
+    >>> with admissions.use("visits") as admission:
+    ...     admission
     'an admission'
     """
 

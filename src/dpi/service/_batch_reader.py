@@ -99,8 +99,8 @@ def _read_tolerantly(body: bytes) -> Columns:
 
     Half of a pair of surrogates, bytes that are not UTF-8 inside of a text, a number that no float holds, NaN.
 
-    >>> found = _read_tolerantly(b'{"user": ["\\ud800", "ada"], "time": [1e400, 5], "value": [[], "a"]}')
-    >>> found.user[1], found.time, found.value
+    >>> batch = _read_tolerantly(b'{"user": ["\\ud800", "ada"], "time": [1e400, 5], "value": [[], "a"]}')
+    >>> batch.user[1], batch.time, batch.value
     ('ada', [inf, 5], [[], 'a'])
     """
     document = json_object(body.decode(errors="surrogateescape").strip(" \t\r\n"))

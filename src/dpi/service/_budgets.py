@@ -22,7 +22,7 @@ from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import SpendFirst
 from dpi.certificates.chain import Entry
 from dpi.certificates.declared import DeclaredOptions, declared, rest_of
-from dpi.mechanism.users import FIRST, LONGEST
+from dpi.mechanism.class_estimator import FIRST, LONGEST
 from dpi.noise import SystemSource
 from dpi.reader import Releases
 from dpi.store import spent

@@ -218,25 +218,8 @@ def _draw_series(
     same = next((i for i, (each, _) in enumerate(reversed(pairs)) if each.domain != domain), len(pairs))
     pairs, before = pairs[len(pairs) - same :], len(pairs) - same
     releases = [release for release, _ in pairs]
-    pdf = np.stack([release.pdf for release in releases])
-    sets, labels = choose_sets(domain, pdf.mean(axis=0), max(k, 3) if isinstance(domain, Bins) else max(k, 1), SETS)
-    bands = np.stack([show_shares(*pair, quality, sets, level) for pair in pairs], axis=-1)
-    rows = [
-        {**(_name(domain, int(codes[0])) if codes.size == 1 else {"code": None, "label": label, "name": label}),
-         "value": _round(band[0]), **({} if quality is None else {"note": _notes(band[3])})}
-        for codes, label, band in zip(sets, labels, bands.swapaxes(0, 1), strict=True)
-        if k
-    ]  # fmt: skip
-    named = _read_codes(call, domain)
-    bins = [np.array([code]) for code in named]
-    ends = [show_shares(*pair, quality, bins, level) for pair in pairs] if bins else []
-    chosen = [
-        {
-            **_name(domain, code), **{key: _round([end[j, i] for end in ends]) for j, key in enumerate(_ENDS)},
-            **({} if quality is None else {"note": _notes(np.array([end[3, i] for end in ends]))}),
-        }
-        for i, code in enumerate(named)
-    ]  # fmt: skip
+    rows = _draw_largest(pairs, k, level, quality)
+    chosen = _draw_chosen(_read_codes(call, domain), pairs, level, quality)
     others = np.flatnonzero(catch_all(domain))
     rest = [show_shares(*pair, quality, [others])[0, 0] if others.size else 0.0 for pair in pairs]
     if quantiles and not isinstance(domain, Bins):
@@ -262,6 +245,38 @@ def _draw_series(
         ],
         "before": before,
     }
+
+
+def _draw_largest(
+    pairs: Sequence[tuple[Release, Release | None]], k: int, level: float, quality: Quality | None
+) -> list[Document]:
+    """Draw the k largest bins on average, or of an ordered domain so many sets of neighbours."""
+    domain = pairs[-1][0].domain
+    pdf = np.stack([release.pdf for release, _ in pairs])
+    sets, labels = choose_sets(domain, pdf.mean(axis=0), max(k, 3) if isinstance(domain, Bins) else max(k, 1), SETS)
+    bands = np.stack([show_shares(*pair, quality, sets, level) for pair in pairs], axis=-1)
+    return [
+        {**(_name(domain, int(codes[0])) if codes.size == 1 else {"code": None, "label": label, "name": label}),
+         "value": _round(band[0]), **({} if quality is None else {"note": _notes(band[3])})}
+        for codes, label, band in zip(sets, labels, bands.swapaxes(0, 1), strict=True)
+        if k
+    ]  # fmt: skip
+
+
+def _draw_chosen(
+    codes: Sequence[int], pairs: Sequence[tuple[Release, Release | None]], level: float, quality: Quality | None
+) -> list[Document]:
+    """Draw the bins that were asked for by their numbers, with their intervals."""
+    bins = [np.array([code]) for code in codes]
+    ends = [show_shares(*pair, quality, bins, level) for pair in pairs] if bins else []
+    domain = pairs[-1][0].domain
+    return [
+        {
+            **_name(domain, code), **{key: _round([end[j, i] for end in ends]) for j, key in enumerate(_ENDS)},
+            **({} if quality is None else {"note": _notes(np.array([end[3, i] for end in ends]))}),
+        }
+        for i, code in enumerate(codes)
+    ]  # fmt: skip
 
 
 def _describe_domain(domain: Domain) -> Document:

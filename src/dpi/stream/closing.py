@@ -82,7 +82,7 @@ class Offer:
     def draw(cls, state: StreamState, allocation: Allocation, slot: int, source: RandomSource) -> Offer:
         """Return the budget of the slot after a state. The allocation is the one thing that a step moves on."""
         if isinstance(allocation, ClassAllocation):
-            epsilon = allocation.draw_classes(slot, state.setting.mechanism.ask(state.state, slot))
+            epsilon = allocation.draw_classes(slot, state.setting.mechanism.request_payments(state.state, slot))
         else:
             epsilon = allocation.draw(source)
         return cls(state.last, epsilon, allocation.share, allocation.snapshot(), allocation.groups, slot)

@@ -110,9 +110,9 @@ class StreamState:
     def adapted(self, setting: StreamOptions, source: RandomSource) -> StreamState:
         """Return the state before the first slot under other options.
 
-        The estimator moves to another domain with what it knows (`Mechanism.moved`), and one with other options starts
-        anew. Sums stay (`adapt_to_domain`). A function of public state and options; `source` is
-        for the noise of a tree's new nodes alone.
+        The estimator moves to another domain with what it knows (`Mechanism.adapt_to_domain`), and one with other
+        options starts anew. Sums stay (`adapt_to_domain`). A function of public state and options; `source` is for the
+        noise of a tree's new nodes alone.
         """
         old, new, sums, tree = self.setting.domain, setting.domain, self.accumulation, self.tree
         state = adapted(self.state, self.setting, setting)
@@ -128,7 +128,7 @@ def adapted(state: object, before: StreamOptions, setting: StreamOptions) -> obj
     if setting.mechanism.to_options() != before.mechanism.to_options():
         return begun(setting)
     if before.domain != setting.domain:
-        return setting.mechanism.moved(state, before.domain, setting.domain, **_divided(setting))
+        return setting.mechanism.adapt_to_domain(state, before.domain, setting.domain, **_divided(setting))
     return state
 
 

@@ -50,14 +50,14 @@ def check_mechanism(mechanism: Mechanism[State], domain: Domain | None = None) -
 
 
 def its_options_are_public_json(mechanism: Mechanism[State], domain: Domain) -> None:
-    """Certificates can state its name and options, the same ones each time."""
+    """Check that certificates can state its name and options, the same ones each time."""
     require(mechanism.name, "`name` is empty: certificates need one.")
     text = json.dumps(mechanism.parameters, sort_keys=True, allow_nan=False)
     require(json.dumps(mechanism.parameters, sort_keys=True) == text, "`parameters` change from one call to the next.")
 
 
 def the_same_seed_gives_the_same_measurement(mechanism: Mechanism[State], domain: Domain) -> None:
-    """All randomness comes from the source, and a measurement says the slot and the budget it was made for."""
+    """Check that all randomness is the source's, and that a measurement states its slot and its budget."""
     state, histogram = mechanism.initial(domain), _histogram(_crowd(domain))
     one, other = (mechanism.measure(state, histogram, _SLOT, 7, UnsafeSeededSource(3)) for _ in range(2))
     require(np.array_equal(one.values, other.values), "two measurements with one seed differ.")
@@ -66,7 +66,7 @@ def the_same_seed_gives_the_same_measurement(mechanism: Mechanism[State], domain
 
 
 def nothing_is_seen_without_noise(mechanism: Mechanism[State], domain: Domain) -> None:
-    """Whatever differs between two histograms differs between seeds, too.
+    """Check that whatever differs between two histograms differs between seeds, too.
 
     A false alarm needs a mechanism that draws one and the same measurement from 64 seeds on each of them: no chance
     for noise of half a nat.
@@ -88,7 +88,7 @@ def nothing_is_seen_without_noise(mechanism: Mechanism[State], domain: Domain) -
 
 
 def nothing_is_seen_without_budget(mechanism: Mechanism[State], domain: Domain) -> None:
-    """With ε = 0 the measurement is empty, whatever the histogram holds, and an estimate is made all the same."""
+    """Check that with ε = 0 the measurement is empty, whatever the histogram holds, and that it has an estimate."""
     unreadable = Histogram(np.array(["not to be looked at"] * domain.size, dtype=object), GRAINS)
     state = _grown(mechanism, domain)
     measurement = mechanism.measure(state, unreadable, Epsilon(0), 3, UnsafeSeededSource(0))
@@ -99,7 +99,7 @@ def nothing_is_seen_without_budget(mechanism: Mechanism[State], domain: Domain) 
 
 
 def the_size_of_a_measurement_is_public(mechanism: Mechanism[State], domain: Domain) -> None:
-    """It has as many values for nobody as for a crowd: what is written has one size, whatever was drawn."""
+    """Check that it has as many values for nobody as for a crowd: what is written has one size, whatever was drawn."""
     state = mechanism.initial(domain)
     sizes = {
         mechanism.measure(state, _histogram(grains), _SLOT, 0, UnsafeSeededSource(seed)).values.size
@@ -110,7 +110,7 @@ def the_size_of_a_measurement_is_public(mechanism: Mechanism[State], domain: Dom
 
 
 def an_empty_slot_is_released(mechanism: Mechanism[State], domain: Domain) -> None:
-    """Slots without anybody, first or later, are measured and estimated like any other."""
+    """Check that slots without anybody, first or later, are measured and estimated like any other."""
     source, state = UnsafeSeededSource(5), mechanism.initial(domain)
     for slot, grains in enumerate((_nobody(domain), _crowd(domain), _nobody(domain))):
         state, estimate = mechanism.update(state, mechanism.measure(state, _histogram(grains), _SLOT, slot, source))
@@ -118,7 +118,7 @@ def an_empty_slot_is_released(mechanism: Mechanism[State], domain: Domain) -> No
 
 
 def extreme_histograms_never_raise(mechanism: Mechanism[State], domain: Domain) -> None:
-    """Nobody, everybody in one bin, sums near the largest number: an estimate is a PDF, at any budget.
+    """Check that estimates of nobody, of everybody in one bin, of sums near the largest number are PDFs, at any budget.
 
     A step that raises depends on the data: whoever sees that there is no release has learnt something.
     """
@@ -134,7 +134,7 @@ def extreme_histograms_never_raise(mechanism: Mechanism[State], domain: Domain) 
 
 
 def an_update_is_pure(mechanism: Mechanism[State], domain: Domain) -> None:
-    """The same state and measurement give the same bytes and estimate, and neither of them is changed."""
+    """Check that the same state and measurement give the same bytes and estimate, and that neither is changed."""
     state = _grown(mechanism, domain)
     before = mechanism.to_bytes(state)
     measurement = mechanism.measure(state, _histogram(_crowd(domain)), _SLOT, 3, UnsafeSeededSource(8))
@@ -148,7 +148,7 @@ def an_update_is_pure(mechanism: Mechanism[State], domain: Domain) -> None:
 
 
 def a_resumed_stream_is_the_uninterrupted_one(mechanism: Mechanism[State], domain: Domain) -> None:
-    """Stored and read back after every slot, also one without budget, a state leads to the same bytes."""
+    """Check that a state that is stored and read back after every slot, also an unpaid one, leads to equal bytes."""
     source = UnsafeSeededSource(4)
     state = stored = mechanism.initial(domain)
     for slot, grains in enumerate((_crowd(domain), _nobody(domain), _crowd(domain), _crowd(domain)[::-1].copy())):
@@ -165,7 +165,7 @@ def a_resumed_stream_is_the_uninterrupted_one(mechanism: Mechanism[State], domai
 
 
 def a_damaged_state_is_refused(mechanism: Mechanism[State], domain: Domain) -> None:
-    """A flipped bit, a cut, an addition, and a state of another domain raise `StateError`."""
+    """Check that a flipped bit, a cut, an addition, and a state of another domain raise `StateError`."""
     data = mechanism.to_bytes(_grown(mechanism, domain))
     for at in np.linspace(0, len(data) - 1, 40).astype(int).tolist():
         flipped = bytearray(data)
@@ -181,7 +181,7 @@ def a_damaged_state_is_refused(mechanism: Mechanism[State], domain: Domain) -> N
 
 
 def a_digest_is_that_of_the_rest(mechanism: Mechanism[State], domain: Domain) -> None:
-    """What `digested` says of a state's bytes, on which stores rely instead of digesting them once more."""
+    """Check what `digested` says of a state's bytes, on which stores rely instead of digesting them once more."""
     states = [_grown(mechanism, domain), *([mechanism.initial(domain, 4)] if mechanism.by_class else [])]
     for data in map(mechanism.to_bytes, states):
         first = mechanism.digested(data)
@@ -190,7 +190,7 @@ def a_digest_is_that_of_the_rest(mechanism: Mechanism[State], domain: Domain) ->
 
 
 def a_stream_keeps_its_budget(mechanism: Mechanism[State], domain: Domain) -> None:
-    """In a stream with accounts every slot is released, and nobody loses more than ε, over more slots than are paid."""
+    """Check that a stream with accounts releases every slot, also once ε is spent, and that nobody loses more."""
     store, last = MemoryStore(), domain.size - 1
     for _ in range(2):  # the second one goes on where the first one stopped
         stream = Stream(
@@ -209,7 +209,7 @@ def a_stream_keeps_its_budget(mechanism: Mechanism[State], domain: Domain) -> No
 
 
 def neighbours_lose_at_most_their_weight(mechanism: Mechanism[State], domain: Domain) -> None:
-    """Where its law is known (`law`, see `dpi_audit`), no output is more than e^(ε·w) times as likely with one user.
+    """Check by its law (`law`, see `dpi_audit`) that no output is more than e^(ε·w) times as likely with one user.
 
     Of a mechanism without a law nothing is checked here; `dpi_audit` can be run on it blindly.
     """
@@ -229,7 +229,7 @@ def neighbours_lose_at_most_their_weight(mechanism: Mechanism[State], domain: Do
 
 
 def classes_are_asked_for_public_shares(mechanism: Mechanism[State], domain: Domain) -> None:
-    """By class: a share in steps and a group for each class that is due, which a stored state gives again.
+    """Check that each class that is due has a share in steps and a group, which a stored state gives again.
 
     Classes are crowded or empty in turn: one in which nobody is, is asked and measured all the same.
     """
@@ -237,8 +237,8 @@ def classes_are_asked_for_public_shares(mechanism: Mechanism[State], domain: Dom
         return
     state, source, allocation = mechanism.initial(domain, 5), UnsafeSeededSource(4), ClassAllocation(_LARGE, top=4)
     for slot in range(20):
-        asked = mechanism.ask(state, slot)
-        again = mechanism.ask(mechanism.from_bytes(domain, mechanism.to_bytes(state)), slot)
+        asked = mechanism.request_payments(state, slot)
+        again = mechanism.request_payments(mechanism.from_bytes(domain, mechanism.to_bytes(state)), slot)
         require(asked == again, "what a stored state asks is not what the state asks.")
         try:
             allocation.draw_classes(slot, asked)
@@ -281,7 +281,7 @@ def _nobody(domain: Domain) -> Integers:
 
 
 def _crowd(domain: Domain) -> Integers:
-    """More users in the first bins than in the last ones."""
+    """Return a histogram with more users in the first bins than in the last ones."""
     return (40 // (1 + np.arange(domain.size, dtype=np.int64)) + 1) * GRAINS
 
 
@@ -297,7 +297,7 @@ def _extremes(domain: Domain) -> Iterator[Integers]:
 
 
 def _neighbours(domain: Domain) -> Iterator[tuple[Integers, Integers, int]]:
-    """Histograms with and without one user, and the user's grains: all of a unit or a part, spread or in one bin."""
+    """Yield histograms with and without one user, and the user's grains: a unit or a part, spread or in one bin."""
     spread = [GRAINS // 2, GRAINS // 2][: domain.size]
     for added in ([GRAINS], spread, [GRAINS // 3], [1]):
         own = np.pad(np.array(added, dtype=np.int64), (0, domain.size - len(added)))
@@ -306,7 +306,7 @@ def _neighbours(domain: Domain) -> Iterator[tuple[Integers, Integers, int]]:
 
 
 def _grown(mechanism: Mechanism[State], domain: Domain) -> State:
-    """A state after three slots."""
+    """Return a state after three slots."""
     state, source = mechanism.initial(domain), UnsafeSeededSource(1)
     for slot in range(3):
         state, _ = mechanism.update(state, mechanism.measure(state, _histogram(_crowd(domain)), _SLOT, slot, source))
@@ -314,7 +314,7 @@ def _grown(mechanism: Mechanism[State], domain: Domain) -> State:
 
 
 def _usable(estimate: Estimate, domain: Domain) -> None:
-    """An estimate is a PDF with finite moments."""
+    """Check that an estimate is a PDF with finite moments."""
     shapes = {estimate.pdf.shape, estimate.variance.shape, estimate.skew.shape}
     require(shapes == {(domain.size,)}, "an estimate has another number of bins than its domain.")
     require((estimate.pdf > 0).all() and abs(estimate.pdf.sum() - 1) < ROUNDING, "an estimate is no positive PDF.")
@@ -324,7 +324,7 @@ def _usable(estimate: Estimate, domain: Domain) -> None:
 
 
 def _same(one: Estimate, other: Estimate) -> bool:
-    """Whether two estimates agree bit for bit."""
+    """Return whether two estimates agree bit for bit."""
     return all(
         np.array_equal(np.asarray(getattr(one, field.name)), np.asarray(getattr(other, field.name)), equal_nan=True)
         if getattr(one, field.name) is not None

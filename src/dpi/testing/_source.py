@@ -64,11 +64,11 @@ class Follower:
         self.input = follow(self.stored, known)
 
     def stored(self, producer: str) -> int:
-        """What is stored of a producer."""
+        """Return what is stored of a producer."""
         return self.done.get(producer, -1)
 
     def upto(self, reached: Reached, blocks: int | None = None) -> list[str]:
-        """The users of what lies before a mark, or in some blocks of it, each block stored with its position."""
+        """Return the users before a mark, or in some blocks before it, and store each block with its position."""
         users: list[str] = []
         for number, block in enumerate(self.input.read(reached)):
             if number == blocks:
@@ -79,7 +79,7 @@ class Follower:
         return users
 
     def new(self) -> list[str]:
-        """The users of what is there now and was not read yet."""
+        """Return the users of what is there now and was not read yet."""
         return self.upto(self.input.reached())
 
 
@@ -98,7 +98,7 @@ def check_source(fresh: FreshFeed) -> None:
 
 
 def every_event_is_read_once(feed: Feed) -> None:
-    """In the order in which they came, and nothing where nothing is new."""
+    """Check that events are read in the order in which they came, and nothing where nothing is new."""
     follower = _start(feed)
     _expect(follower.new(), [], "something is read of an input at which nothing has arrived.")
     for users in (["ada"], ["bob", "eve", "ada"]):
@@ -110,7 +110,7 @@ def every_event_is_read_once(feed: Feed) -> None:
 
 
 def an_event_is_read_when_it_is_complete(feed: Feed) -> None:
-    """Half of one waits for its rest, and belongs where its end lies: to no mark that was made before."""
+    """Check that half an event waits for its rest, and belongs where its end lies: to no mark that was made before."""
     follower = _start(feed)
     feed.send(["ada"])
     if feed.send_part("bob", end=False):
@@ -124,7 +124,7 @@ def an_event_is_read_when_it_is_complete(feed: Feed) -> None:
 
 
 def a_mark_bounds_what_is_read(feed: Feed) -> None:
-    """Each mark gives what had arrived by then, however far behind the reader is."""
+    """Check that each mark gives what had arrived by then, however far behind the reader is."""
     follower, marks = _start(feed), []
     for user in ("ada", "bob", "eve"):
         feed.send([user])
@@ -134,7 +134,7 @@ def a_mark_bounds_what_is_read(feed: Feed) -> None:
 
 
 def looking_takes_no_turn_of_reading(feed: Feed) -> None:
-    """While a block is handled another thread learns how far the input has got: else one user's flood delays a mark."""
+    """Check that another thread learns how far the input is while a block is handled: no user's flood delays a mark."""
     follower = _start(feed)
     feed.send(["ada"])
     blocks = follower.input.read(follower.input.reached())
@@ -149,7 +149,7 @@ def looking_takes_no_turn_of_reading(feed: Feed) -> None:
 
 
 def a_reader_resumes_where_it_stopped(feed: Feed) -> None:
-    """However the input grows and wherever the program is restarted, every event is read once, in its segment."""
+    """Check that every event is read once, in its segment, however the input grows and wherever programs restart."""
     if not feed.resumes:
         return
     random = np.random.default_rng(1)
@@ -175,7 +175,7 @@ def a_reader_resumes_where_it_stopped(feed: Feed) -> None:
 
 
 def what_was_cut_after_it_was_read_is_not_lost(feed: Feed) -> None:
-    """An input that begins anew is read from its start; what was read before counts once."""
+    """Check that an input that begins anew is read from its start, and that what was read before counts once."""
     follower = _start(feed)
     feed.send(["ada", "bob"])
     _expect(follower.new(), ["ada", "bob"], "events are lost.")
@@ -187,7 +187,7 @@ def what_was_cut_after_it_was_read_is_not_lost(feed: Feed) -> None:
 
 
 def what_was_cut_away_unread_is_lost_and_stops_nothing(feed: Feed) -> None:
-    """A mark that can no longer be reached is passed, the input says so, and what is new counts once."""
+    """Check that a mark out of reach is passed, that the input says so, and that what is new counts once."""
     follower = _start(feed)
     feed.send(["ada", "bob"])
     then = follower.input.reached()
@@ -200,7 +200,7 @@ def what_was_cut_away_unread_is_lost_and_stops_nothing(feed: Feed) -> None:
 
 
 def what_was_replaced_is_read_to_its_end(feed: Feed) -> None:
-    """Rotation loses no event: the old one is read up to where it had got, and then the new one."""
+    """Check that rotation loses no event: the old input is read up to where it had got, and then the new one."""
     follower = _start(feed)
     feed.send(["ada"])
     marks = [follower.input.reached()]
@@ -216,7 +216,7 @@ def what_was_replaced_is_read_to_its_end(feed: Feed) -> None:
 
 
 def what_was_replaced_while_nobody_followed_is_found(feed: Feed) -> None:
-    """After a restart the old one is read up to where it had been seen, then the new one."""
+    """Check that after a restart the old input is read up to where it had been seen, then the new one."""
     follower = _start(feed)
     feed.send(["ada", "bob"])
     then = follower.input.reached()
@@ -232,7 +232,7 @@ def what_was_replaced_while_nobody_followed_is_found(feed: Feed) -> None:
 
 
 def no_user_moves_anothers_events(feed: Feed) -> None:
-    """Whatever one user sends, long, many, under way or undone, each mark has what others had sent by then.
+    """Check that each mark has what others had sent by then, whatever one user sends: long, many, under way or undone.
 
     So no user drops another's event, nor moves it to an earlier or later mark. A reader may wait for what is under way.
     """

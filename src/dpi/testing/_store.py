@@ -37,7 +37,7 @@ class Reopen(Protocol):
     """Without a store: opens one that is new and empty. With it: closes it, and opens what a later process finds."""
 
     def __call__(self, store: Store | None = None, /) -> Store:
-        """The store."""
+        """Return the store."""
         ...
 
 
@@ -64,7 +64,7 @@ def check_store(fresh: Callable[[], Reopen]) -> None:
 
 
 def all_stores_give_the_same_ledger_releases_and_certificates(reopen: Reopen) -> None:
-    """With one key and seed a workload ends in the bytes it has in memory, stopped after each slot or not."""
+    """Check that a workload ends in the bytes that it has in memory, stopped after each slot or not."""
     store = reopen()
     expected, resumed = MemoryStore(store.key), list[str]()
     releases = [release.to_json() for release in run(expected)]
@@ -80,7 +80,7 @@ def all_stores_give_the_same_ledger_releases_and_certificates(reopen: Reopen) ->
 
 
 def a_paid_slot_is_released_with_the_bytes_it_would_have_had(reopen: Reopen) -> None:
-    """A slot that was paid for and not released is released on opening, from the stored measurement."""
+    """Check that a slot that was paid for and not released is released on opening, from the stored measurement."""
     store = reopen()
     whole = MemoryStore(store.key)
     close_slot(open_streams(whole)[1], 0)
@@ -96,7 +96,7 @@ def a_paid_slot_is_released_with_the_bytes_it_would_have_had(reopen: Reopen) -> 
 
 
 def a_pending_slot_of_one_stream_binds_the_others(reopen: Reopen) -> None:
-    """Between a payment and its doubtful end no other stream goes on with accounts that lack the payment."""
+    """Check that between a payment and its doubtful end no other stream goes on with accounts that lack the payment."""
     store, budget = reopen(), Ledger(per_slot="0.6")
     one, two = (_stream(store, name=name, budget=budget) for name in ("one", "two"))
     with _killed(store, "pay", after=True):
@@ -108,7 +108,7 @@ def a_pending_slot_of_one_stream_binds_the_others(reopen: Reopen) -> None:
 
 
 def no_account_goes_beyond_epsilon(reopen: Reopen) -> None:
-    """Streams that share a ledger spend one ε, over restarts; an empty slot is released too."""
+    """Check that streams that share a ledger spend one ε, over restarts; an empty slot is released too."""
     store = reopen()
     for _ in range(3):
         for name, users, values in (("one", ["ada", "ada", "bob"], ["DE", "FR", "IT"]), ("two", [], [])):
@@ -123,7 +123,7 @@ def no_account_goes_beyond_epsilon(reopen: Reopen) -> None:
 
 
 def separate_pools_are_separate(reopen: Reopen) -> None:
-    """A stream with an ε of its own leaves the shared accounts alone, and says the sum."""
+    """Check that a stream with an ε of its own leaves the shared accounts alone, and states the sum."""
     store = reopen()
     _stream(store, name="shared")
     alone = _stream(store, name="alone", separate=True)
@@ -134,7 +134,7 @@ def separate_pools_are_separate(reopen: Reopen) -> None:
 
 
 def appended_events_count_once(reopen: Reopen) -> None:
-    """A batch with a (producer, sequence) that was there is not counted again, also by another process."""
+    """Check that a batch whose (producer, sequence) is known is not counted again, also by another process."""
     store = reopen()
     for sequence, fresh in ((0, True), (0, False), (1, True), (1, False)):
         stream = _stream(store, **CLOCK)
@@ -151,7 +151,7 @@ def appended_events_count_once(reopen: Reopen) -> None:
 
 
 def marks_are_kept_until_they_are_forgotten(reopen: Reopen) -> None:
-    """In order, for one stream, also noted by another thread and read by another process."""
+    """Check that they come in order, for one stream, also noted by another thread and read by another process."""
     store = reopen()
     for name in ("a", "b"):
         _stream(store, **(CLOCK | {"name": name}))
@@ -170,7 +170,7 @@ def marks_are_kept_until_they_are_forgotten(reopen: Reopen) -> None:
 
 
 def a_payment_erases_the_events_of_all_slots_until_then(reopen: Reopen) -> None:
-    """Events that were kept for a slot before the one that is paid are erased with it; later ones stay."""
+    """Check that events kept for a slot before the one that is paid are erased with it, and that later ones stay."""
     store = reopen()
     _stream(store, **CLOCK)
     slots, names = np.arange(3, 7), np.arange(8, dtype=np.uint64).reshape(-1, 2)
@@ -182,7 +182,7 @@ def a_payment_erases_the_events_of_all_slots_until_then(reopen: Reopen) -> None:
 
 
 def a_change_loses_no_event(reopen: Reopen) -> None:
-    """Events of slots that are open when options change are released under their own slot's options."""
+    """Check that events of slots that are open when options change are released under their own slot's options."""
     store, wider = reopen(), Categories(["FR", "ES"], other="elsewhere")
     first = _stream(store, **CLOCK)
     first.append(["ada", "bob"], [NOW, NOW], ["DE", "FR"], now=NOW)
@@ -207,7 +207,7 @@ def a_change_loses_no_event(reopen: Reopen) -> None:
 
 
 def events_of_slots_that_change_are_told_by_their_new_bins(reopen: Reopen) -> None:
-    """Where a change begins with a slot for which there are events, those with a bin in the new domain stay."""
+    """Check that of events of the slot with which a change begins, those with a bin in the new domain stay."""
     store, other = reopen(), Categories(["FR", "DE"], other=None)
     first = _stream(store, **CLOCK)
     first.append(["ada", "bob", "cy", "cy"], [NOW] * 4, ["DE", "FR", "IT", "FR"], now=NOW)
@@ -221,7 +221,7 @@ def events_of_slots_that_change_are_told_by_their_new_bins(reopen: Reopen) -> No
 
 
 def a_ledger_of_another_promise_is_refused_before_the_chain_says_anything(reopen: Reopen) -> None:
-    """A stream that cannot share the ledger leaves no trace in the store, nor does such a change of a stream."""
+    """Check that a stream that cannot share the ledger leaves no trace in the store, nor does such a change of one."""
     store = reopen()
     _stream(store, name="one")
     others: tuple[Options, ...] = ({"epsilon": 2}, {"budget": Ledger(per_slot="0.4", policy=fade())})
@@ -236,7 +236,7 @@ def a_ledger_of_another_promise_is_refused_before_the_chain_says_anything(reopen
 
 
 def accounts_with_a_period_serve_one_stream(reopen: Reopen) -> None:
-    """A second stream on accounts with epochs is refused when it is opened."""
+    """Check that a second stream on accounts with epochs is refused when it is opened."""
     store, budget = reopen(), Ledger(per_slot="0.4", period=10)
     _stream(store, name="one", budget=budget)
     with refused(OptionError, "two streams share accounts with a period."):
@@ -246,7 +246,7 @@ def accounts_with_a_period_serve_one_stream(reopen: Reopen) -> None:
 
 
 def a_stream_that_was_opened_twice_releases_a_slot_once(reopen: Reopen) -> None:
-    """Of two objects of one stream the second to close a slot is refused, whatever its budget."""
+    """Check that of two objects of one stream the second to close a slot is refused, whatever its budget."""
     store, budget = reopen(), Converging(Zeta(2))
     one, two = _stream(store, budget=budget), _stream(store, budget=budget)
     one.release(["ada"], ["DE"])
@@ -275,20 +275,20 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
 
 
 def _stream(store: Store, **options: Unpack[Options]) -> Stream:
-    """A small stream with a reproducible source."""
+    """Open a small stream with a reproducible source."""
     defaults: Options = {"domain": DOMAIN, "epsilon": 1, "budget": BUDGET, "unsafe_source": UnsafeSeededSource(1)}
     return Stream(store=store, **(defaults | options))
 
 
 def _accounts(store: Store, ledger: str) -> Accounts:
-    """What the store says of a ledger of ε = 1."""
+    """Return the store's accounts of a ledger of ε = 1."""
     accounts = BUDGET.accounts(Epsilon.at_most(1), store.key)
     accounts.resume(store.load_ledger(ledger, store.ledgers()[ledger])[0], {}, [])
     return accounts
 
 
 def _spent(store: Store, ledger: str, user: str) -> float:
-    """What a user has spent."""
+    """Return what a user has spent."""
     import polars as pl
 
     return 1 - float(_accounts(store, ledger).remaining(pl.Series([user]), 0)[0])
@@ -296,7 +296,7 @@ def _spent(store: Store, ledger: str, user: str) -> float:
 
 @contextmanager
 def _killed(store: Store, method: str, *, after: bool) -> Iterator[None]:
-    """What is done inside ends, as by Ctrl-C, before or after a method of the store has done its work."""
+    """Interrupt what is done inside, as by Ctrl-C, before or after a method of the store has done its work."""
     real = getattr(store, method)
 
     def stop(*values: object, **named: object) -> None:

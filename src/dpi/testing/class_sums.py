@@ -42,7 +42,7 @@ class ClassSums(Mechanism[SumsState]):
     >>> from dpi.domain import Categories
     >>> sums = ClassSums()
     >>> state = sums.initial(Categories(["a", "b"], other=None), classes=5)
-    >>> [(m, str(share)) for ((m, share),) in sums.ask(state, 7)]
+    >>> [(m, str(share)) for ((m, share),) in sums.request_payments(state, 7)]
     [(0, '1/2'), (1, '1/4'), (2, '1/4')]
     """
 
@@ -53,7 +53,7 @@ class ClassSums(Mechanism[SumsState]):
         """Return the state in which nothing was released."""
         return SumsState(domain.size, classes)
 
-    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
+    def request_payments(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return what classes that are due by the clock are asked for: more after a slot of many users."""
         first, later = MANY if state.total > 100 * GRAINS else FEW
         return tuple([((m, later if m else first),) for m in range(level(slot, state.classes - 1) + 1)])
@@ -99,11 +99,11 @@ class SharedSums(ClassSums):
 
     >>> from dpi.domain import Categories
     >>> state = SharedSums().initial(Categories(["a", "b"], other=None), classes=4)
-    >>> [[m for m, _ in group] for group in SharedSums().ask(state, 7)]
+    >>> [[m for m, _ in group] for group in SharedSums().request_payments(state, 7)]
     [[0, 2], [1, 3]]
     """
 
-    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
+    def request_payments(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return two groups of all classes or, if the last sum was odd, one of those from the middle on."""
         first, later = MANY if state.total > 100 * GRAINS else FEW
         shares = [(0, first), *[(m, later) for m in range(1, state.classes)]]

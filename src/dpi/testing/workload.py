@@ -58,7 +58,7 @@ STREAMS: dict[str, Options] = {
 
 
 def open_streams(store: Store, engine: Engine | None = None) -> list[Stream]:
-    """The streams of the workload, new or where they stopped; a tree is planted with the same noise each time."""
+    """Open the streams of the workload, new or where they stopped; a tree is planted with the same noise each time."""
     default: Options = {"domain": DOMAIN, "epsilon": 1, "unsafe_source": UnsafeSeededSource(9)}
     return [
         Stream(store=store, engine=engine, **(default | options | {"name": name})) for name, options in STREAMS.items()
@@ -119,11 +119,11 @@ def outcome(store: Store) -> dict[str, object]:
 
 
 def _tree(store: Store, name: str) -> str:
-    """The tree of sums of a stream."""
+    """Return the tree of sums of a stream."""
     progress = store.progress(name)
     return "" if progress is None else progress.tree.hex()
 
 
 def _sorted(records: bytes) -> str:
-    """A log of changes as the accounts it amounts to."""
+    """Return a log of changes as the accounts it amounts to."""
     return merged(records).hex()

@@ -178,8 +178,8 @@ def _discovery_box(epsilon: int, neighbours: Neighbours) -> BlackBox:
     def one_run(slots: Sequence[Rows]) -> list[float]:
         store = dpi.MemoryStore()
         opened = dpi.Discovery(texts=UNIVERSE, epsilon=epsilon, quota=1, slots=len(slots), failure=1, store=store)
-        found = [opened.release([user for user, _ in rows], [value for _, value in rows]).users for rows in slots]
-        return [users.get(value, 0.0) for users in found for value in VALUES]
+        by_slot = [opened.release([user for user, _ in rows], [value for _, value in rows]).users for rows in slots]
+        return [users.get(value, 0.0) for users in by_slot for value in VALUES]
 
     return _repeat(one_run, neighbours)
 

@@ -32,10 +32,10 @@ def audit(
     import dpi_audit as audits
 
     with Steps("audit", audits.count_steps(quick), lines=not json) as steps:
-        found = audits.run(quick, steps.another, processes=min(PROCESSES, os.cpu_count() or 1))
+        report = audits.run(quick, steps.another, processes=min(PROCESSES, os.cpu_count() or 1))
     if json:
-        document(json_format.loads(found.to_json()))
+        document(json_format.loads(report.to_json()))
     else:
-        print(found)
-    if found.exit_code:
-        raise typer.Exit(found.exit_code)
+        print(report)
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)

@@ -113,7 +113,7 @@ def _lines(rows: Rows) -> str:
 def _only(text: bytes, keys: Sequence[str]) -> bytes:
     """Return some members of a JSON object; a text that is none stays as it is."""
     try:
-        found = json.loads(text)
+        members = json.loads(text)
     except ValueError:
         return text
-    return json.dumps({key: found.get(key) for key in keys}).encode()
+    return json.dumps({key: members.get(key) for key in keys}).encode()

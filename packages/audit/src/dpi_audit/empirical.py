@@ -188,9 +188,9 @@ def transcripts(open_session: Open, neighbours: Neighbours) -> BlackBox:
 
     def run(with_user: bool, runs: int) -> Floats:
         source = SystemSource()
-        found = [one_run(with_user, source) for _ in range(runs)]
-        longest = max(map(len, found))
-        return np.array([row + [0.0] * (longest - len(row)) for row in found])
+        outputs = [one_run(with_user, source) for _ in range(runs)]
+        longest = max(map(len, outputs))
+        return np.array([row + [0.0] * (longest - len(row)) for row in outputs])
 
     return run
 

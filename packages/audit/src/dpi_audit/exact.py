@@ -86,17 +86,17 @@ def loss_on(open_session: Open, neighbours: Neighbours, *, reverse: bool = False
 
 def worst_of(open_session: Open, candidates: Iterable[Neighbours], *, both: bool = True) -> Finding:
     """Return the worst finding over neighbours, in both directions or in turns."""
-    found = [_try(open_session, neighbours, i, both) for i, neighbours in enumerate(candidates)]
-    if not found:
+    findings = [_try(open_session, neighbours, i, both) for i, neighbours in enumerate(candidates)]
+    if not findings:
         raise OptionError("give at least one pair of neighbours.")
-    return max(found, key=lambda finding: finding.ratio)
+    return max(findings, key=lambda finding: finding.ratio)
 
 
 def _try(open_session: Open, neighbours: Neighbours, turn: int, both: bool) -> Finding:
     """Try one pair, in both directions or the one whose turn it is, along a transcript whose turn it is."""
     directions, outward = ((False, True) if both else (bool(turn % 2),)), OUTWARD[turn % len(OUTWARD)]
-    found = [loss_on(open_session, neighbours, reverse=reverse, outward=outward) for reverse in directions]
-    return max(found, key=lambda finding: finding.ratio)
+    findings = [loss_on(open_session, neighbours, reverse=reverse, outward=outward) for reverse in directions]
+    return max(findings, key=lambda finding: finding.ratio)
 
 
 def search(

@@ -152,7 +152,7 @@ class AccountLife:
 class SparingGroup(ClassSums):
     """Sums of all classes in one histogram, each asked for so small a share."""
 
-    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
+    def request_payments(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return one group."""
         return (tuple([(m, SHARE) for m in range(state.classes)]),)
 
@@ -161,7 +161,7 @@ class SparingGroup(ClassSums):
 class SparingSums(ClassSums):
     """Sums by class that ask every class for so small a share."""
 
-    def ask(self, state: SumsState, slot: int) -> PaymentRequest:
+    def request_payments(self, state: SumsState, slot: int) -> PaymentRequest:
         """Return the same for all that are due."""
         return tuple([((m, SHARE),) for m in range(level(slot, state.classes - 1) + 1)])
 

@@ -207,8 +207,8 @@ def run_process(
 
 def read_files(folder: Path, pattern: str = "**/*") -> dict[str, bytes]:
     """Return all files of a folder, by name. For surfaces made of public files."""
-    found = sorted(path for path in folder.glob(pattern) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = sorted(path for path in folder.glob(pattern) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def exported(session: StreamSession) -> dict[str, bytes]:
@@ -284,10 +284,10 @@ def _power(one: Floats, other: Floats, factor: float, chance: np.random.Generato
     """Resample from the second stream's times, slow one side down, and see when the test says so."""
     pooled = np.concatenate([one / np.median(one), other / np.median(other)])
     for true in factor * 1.1 ** np.arange(1, 30):
-        found = 0
+        rejections = 0
         for _ in range(_RESAMPLED):
             slow, plain = (chance.choice(pooled, size=x.size) for x in (one, other))
-            found += _interval(slow * true, plain)[0] > factor
-        if found >= _POWER * _RESAMPLED:
+            rejections += _interval(slow * true, plain)[0] > factor
+        if rejections >= _POWER * _RESAMPLED:
             return float(true)
     return math.inf

@@ -114,14 +114,14 @@ def selection_loss(
     law: Callable[[Sequence[int]], Finite], pairs: Sequence[tuple[Sequence[int], Sequence[int]]], rate: Fraction
 ) -> Finding:
     """Return the largest loss of a selection on pairs of neighbouring scores; 2·rate·(largest change) is claimed."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for one, other in pairs:
         moved = max(abs(a - b) for a, b in zip(one, other, strict=True))
         ours, theirs = law(one), law(other)
         witness = f"scores {list(one)} against {list(other)}"
         worst = (ours.worst(theirs), theirs.worst(ours))
-        found += [Finding(each.loss, 2 * rate * moved, witness) for each in worst]
-    return max(found, key=lambda finding: finding.ratio)
+        findings += [Finding(each.loss, 2 * rate * moved, witness) for each in worst]
+    return max(findings, key=lambda finding: finding.ratio)
 
 
 def _log(probability: Fraction) -> float:

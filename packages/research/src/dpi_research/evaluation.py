@@ -24,10 +24,10 @@ def mean_squared_error(truth: Sequence[float], released: Sequence[float]) -> flo
     >>> mean_squared_error([1, 2], [1, 4])
     2.0
     """
-    wanted, found = np.asarray(truth, dtype=np.float64), np.asarray(released, dtype=np.float64)
-    if wanted.shape != found.shape or not wanted.size:
+    wanted, estimate = np.asarray(truth, dtype=np.float64), np.asarray(released, dtype=np.float64)
+    if wanted.shape != estimate.shape or not wanted.size:
         raise OptionError("`truth` and `released` must have the same length, at least one.")
-    return float(((wanted - found) ** 2).mean())
+    return float(((wanted - estimate) ** 2).mean())
 
 
 def divergence(truth: Floats, released: Floats) -> float:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpi.budget.classes import HIGHEST
-from dpi.estimator.prices import DEAREST, TOP, Heard, Options, pay, write_list
+from dpi.estimator.prices import DEAREST, TOP, Options, ReleasedActivity, pay, write_list
 from dpi_research.learn.budgets import Costly, Listed, Shrinking
 from dpi_research.learn.crowds import crowds
 from dpi_research.learn.records import collect
@@ -28,10 +28,10 @@ OPTIONS = st.builds(
 @given(OPTIONS, st.lists(st.tuples(TOTALS, TOTALS), min_size=1, max_size=20), st.integers(1, 5000))
 def test_every_list_is_one_the_ledger_takes(options, totals, bins):
     """Prices are parts of ε, newcomers always due; payments are counted no further than the ledger counts them."""
-    heard = Heard()
+    released = ReleasedActivity()
     for newcomers, returning in totals:
-        heard = heard.hear(newcomers, returning, 0.2)
-    prices = write_list(heard, bins, 1.0, options)
+        released = released.add_slot(newcomers, returning, 0.2)
+    prices = write_list(released, bins, 1.0, options)
     assert (prices.prices >= 0).all()
     assert 0 < prices.prices[0] <= DEAREST
     assert prices.prices.max() < 1
@@ -69,13 +69,13 @@ def test_users_of_a_histogram_pay_what_the_list_says():
 
 def test_where_nobody_returns_newcomers_pay_nearly_all():
     """V follows the released numbers."""
-    heard = Heard()
+    released = ReleasedActivity()
     for _ in range(50):
-        heard = heard.hear(1000.0, 0.0, 0.5)
-    assert write_list(heard, 20, 1.0, Options()).prices[0] > 0.7
+        released = released.add_slot(1000.0, 0.0, 0.5)
+    assert write_list(released, 20, 1.0, Options()).prices[0] > 0.7
     for _ in range(500):
-        heard = heard.hear(10.0, 990.0, 0.5)
-    assert write_list(heard, 20, 1.0, Options()).prices[0] < 0.5
+        released = released.add_slot(10.0, 990.0, 0.5)
+    assert write_list(released, 20, 1.0, Options()).prices[0] < 0.5
 
 
 def test_other_budgets_spend_what_they_may():

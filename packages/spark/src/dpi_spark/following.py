@@ -171,11 +171,11 @@ class Follower:
 
     def _check(self, anew: bool) -> None:
         """Refuse a checkpoint that is not this stream's; with `anew` and a new one, forget what another query kept."""
-        store, name, found = cast("SQLStore", self._stream.store), self._stream.name, self._found()
+        store, name, checkpoint = cast("SQLStore", self._stream.store), self._stream.name, self._found()
         known = {producer for producer in store.producers(name) if producer.startswith(PRODUCER)}
-        if found is not None and PRODUCER + found in known:
+        if checkpoint is not None and PRODUCER + checkpoint in known:
             return
-        if found is not None and self._lines("commits"):
+        if checkpoint is not None and self._lines("commits"):
             raise StateError(FOREIGN)
         if known and not anew:
             raise StateError(LOST, options=("anew",))

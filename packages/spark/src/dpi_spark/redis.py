@@ -131,18 +131,18 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Positions, end: Positions) -> Sequence[InputPartition]:
         """Return a task for each stream; refuse what was removed unread."""
         before, strict = self.initialOffset() | start, self._option("failOnDataLoss", "true").lower() != "false"
-        found = [
+        ranges = [
             Entries(key, str(before[key]["id"]), str(end[key]["id"]))
             for key in self.keys
             if key in end and numbers(str(before[key]["id"])) < numbers(str(end[key]["id"]))
         ]
         with self._client() as client:
-            if strict and any(self._lost(self._info(client, each.key), before[each.key]) for each in found):
+            if strict and any(self._lost(self._info(client, each.key), before[each.key]) for each in ranges):
                 raise StateError(
                     "entries of a Redis stream were removed before they were read: say failOnDataLoss=false to go on "
                     "without them."
                 )
-        return found
+        return ranges
 
     @staticmethod
     def _lost(info: dict[str, object], before: dict[str, object]) -> bool:

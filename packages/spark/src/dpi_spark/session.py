@@ -60,8 +60,8 @@ def java() -> int:
         where = f"JAVA_HOME is {home!r}, and has no bin/java" if home else "there is no `java` on the PATH"
         raise OptionError(f"Spark needs Java {OLDEST_JAVA} or later: {where}.")
     told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - no shell
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
-    version = int(found[1]) if found else 0
+    release = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    version = int(release[1]) if release else 0
     if version < OLDEST_JAVA:
         raise OptionError(f"Spark needs Java {OLDEST_JAVA} or later. Got {version or 'a program that is no Java'}.")
     return version

@@ -92,8 +92,7 @@ def run(
     named = files or []
     meant = _read_domain(domain, named)
     events = _open_events(named, meant, domain.amount, columns, broker)
-    if dry_run and not isinstance(events, FileEvents):
-        raise OptionError("`--dry-run` is for files: a broker is followed.")
+    tried = _check_dry_run(events) if dry_run else None
     follow = follow or not isinstance(events, FileEvents)
     begin = _check_period(terms.begin, end, follow)
     held, store = read_size(memory, "memory"), where.place
@@ -101,11 +100,8 @@ def run(
     first, last = find_period(slots, begin, end)
     file = None if out is None else _check_out(OutFile(out, terms.name, slots, first, last), store, follow)
     where.check()
-    if dry_run and isinstance(events, FileEvents):
-        options = settings.make_options().resolved({})
-        with Signals():
-            rehearse(events, meant, slots, first, last, options.ids)
-        note(f"budget, unless the store's ledger has another policy: {options.budget!r}.")
+    if tried is not None:
+        _rehearse(tried, settings, first, last)
         return
     if not store_exists(store):
         settings.make_options().resolved({})  # refused before there is a store
@@ -144,6 +140,21 @@ def _open_events(
             )
         columns = replace(columns, value=[amount])
     return broker.open(columns, named, domain) or columns.open(named, domain)
+
+
+def _check_dry_run(events: FollowedEvents) -> FileEvents:
+    """Return the events of files, which alone can be read without being followed."""
+    if not isinstance(events, FileEvents):
+        raise OptionError("`--dry-run` is for files: a broker is followed.")
+    return events
+
+
+def _rehearse(events: FileEvents, settings: StreamSettings, first: int, last: int | None) -> None:
+    """Say which rows of files can be read, and what budget the stream would have."""
+    options = settings.make_options().resolved({})
+    with Signals():
+        rehearse(events, settings.domain, settings.slots, first, last, options.ids)
+    note(f"budget, unless the store's ledger has another policy: {options.budget!r}.")
 
 
 def _check_period(begin: str | None, end: str | None, follow: bool) -> str:

@@ -82,8 +82,8 @@ def _least_largest(
         left.append(np.pad(np.vstack([kept, -kept]), ((0, 0), (0, 1))))
         right += [around + most, most - around]
     cost, total = np.append(np.zeros(bins), 1.0), np.append(np.ones(bins), 0.0)[None, :]
-    found = linprog(cost, np.vstack(left), np.concatenate(right), total, [1.0], bounds=(0, None), method="highs")
-    return float(found.x[bins]), np.asarray(found.x[:bins])
+    solution = linprog(cost, np.vstack(left), np.concatenate(right), total, [1.0], bounds=(0, None), method="highs")
+    return float(solution.x[bins]), np.asarray(solution.x[:bins])
 
 
 RAMP = 1 << 16

@@ -250,16 +250,16 @@ class RangeCounter(Baseline):
         """Levels and places of the nodes that make up the bins low … high - 1; leaves are level 0."""
         if not 0 <= low < high <= self.bins:
             raise OptionError(f"a range must satisfy 0 <= low < high <= {self.bins}. Got {low}, {high}.")
-        found, level = [], 0
+        nodes, level = [], 0
         while low < high:
             if low & 1:
-                found.append((level, low))
+                nodes.append((level, low))
                 low += 1
             if high & 1:
                 high -= 1
-                found.append((level, high))
+                nodes.append((level, high))
             low, high, level = low >> 1, high >> 1, level + 1
-        return found
+        return nodes
 
     def range(self, low: int, high: int) -> float:
         """The released count of bins low … high - 1, over all slots so far."""

@@ -172,9 +172,9 @@ def jumps(estimates: Floats, width: int, change: float) -> Flags:
     [False, False, True, False]
     """
     check_count(width, "width")
-    found = np.zeros(estimates.size, dtype=np.bool_)
-    found[width:] = np.abs(estimates[width:] - estimates[:-width]) >= change
-    return found
+    is_change = np.zeros(estimates.size, dtype=np.bool_)
+    is_change[width:] = np.abs(estimates[width:] - estimates[:-width]) >= change
+    return is_change
 
 
 def low_signal(window_sums: Floats, level: float) -> Flags:

@@ -100,10 +100,10 @@ class Dataset:
 def check(path: Path, sha256: str) -> None:
     """Refuse a file with another checksum."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256.lower():
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != sha256.lower():
         raise OptionError(
-            f"{path.name} has the SHA-256 {found}, expected was {sha256.lower()}: it is another version, or damaged. "
+            f"{path.name} has the SHA-256 {digest}, expected was {sha256.lower()}: it is another version, or damaged. "
             "Give it as `path`, without `sha256`, if it is the one you mean."
         )
 

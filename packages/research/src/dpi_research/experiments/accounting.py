@@ -178,7 +178,7 @@ def _draws(count: int) -> str:
 
 def _crossings(rows: Rows) -> list[str]:
     """From which of the computed slots on more is lost than claimed, and what is lost at the end."""
-    found = []
+    sentences = []
     for epsilon in sorted(set(column(rows, "epsilon"))):
         parts = []
         for draws in DRAWS:
@@ -188,8 +188,8 @@ def _crossings(rows: Rows) -> list[str]:
             end = f"{value(last, 'loss'):.3g} after {value(last, 'slot'):,.0f} slots"
             since = f"above the claim from slot {value(above[0], 'slot'):,.0f} on" if above else "below the claim"
             parts.append(f"with {_draws(draws)} {since}, {end}")
-        found.append(f"ε = {epsilon:g}: {'; '.join(parts)}.")
-    return found
+        sentences.append(f"ε = {epsilon:g}: {'; '.join(parts)}.")
+    return sentences
 
 
 NAMES = {"as published": "Algorithm 1 as published", **LABELS}

@@ -70,8 +70,8 @@ def by_capture(table: pl.DataFrame, slots: int) -> Integers:
 def scores(detector: str, pdfs: Sequence[Floats], variances: Sequence[Floats] | None = None) -> Floats:
     """A row of scores for each slot that has them; the first ones have none."""
     scorer = Scorer(detector, memory=FOREST_MEMORY, renew=FOREST_RENEW) if detector == "forest" else Scorer(detector)
-    found = [scorer(pdf, None if variances is None else variances[slot]) for slot, pdf in enumerate(pdfs)]
-    return np.stack([scored.score for scored in found if scored is not None])
+    scored_slots = [scorer(pdf, None if variances is None else variances[slot]) for slot, pdf in enumerate(pdfs)]
+    return np.stack([scored.score for scored in scored_slots if scored is not None])
 
 
 def alerts(releases: Iterable[Release], first: int) -> set[int]:
@@ -96,9 +96,9 @@ def compare_system(
         releases = [opened.release(users, values) for users, values in real.slots]
         head: dict[str, Value] = {"stream": stream, "epsilon": float(epsilon), "seed": seed, "detector": detector}
         for form, truth in truths.items():
-            found = _rows(system, releases, mechanism.noisy, detector, form, truth)
+            measured = _rows(system, releases, mechanism.noisy, detector, form, truth)
             series = seed == 0 and float(epsilon) == SHOWN
-            rows += [{**head, **row} for row in found if series or "slot" not in row]
+            rows += [{**head, **row} for row in measured if series or "slot" not in row]
     return rows
 
 
@@ -114,16 +114,16 @@ def _rows(
     pdfs = [release.pdf if now else release.accumulated for release in releases]
     stated = now and system != "strict" and detector == "hbos"
     variances = [release.variance for release in releases] if stated else None
-    found: dict[str, frozenset[int]] = {system: highest(scores(detector, pdfs, variances), SHARE)}
+    chosen: dict[str, frozenset[int]] = {system: highest(scores(detector, pdfs, variances), SHARE)}
     if system == "ledger":
         counts = noisy if now else np.cumsum(noisy, axis=0)
-        found["noisy"] = highest(scores(detector, [as_pdf(slot) for slot in counts]), SHARE)
-        found["popular"] = highest(np.stack(pdfs[first:]), SHARE)
-    rows: Made = [{"system": name, "form": form, **asdict(agreement(wanted, cells))} for name, cells in found.items()]
+        chosen["noisy"] = highest(scores(detector, [as_pdf(slot) for slot in counts]), SHARE)
+        chosen["popular"] = highest(np.stack(pdfs[first:]), SHARE)
+    rows: Made = [{"system": name, "form": form, **asdict(agreement(wanted, cells))} for name, cells in chosen.items()]
     if now and detector == "hbos":
         rows.append({"system": system, "form": "alerts", **asdict(agreement(wanted, alerts(releases, first)))})
     if now:
-        by_slot = _by_slot(wanted, found[system], truth.shape, first)
+        by_slot = _by_slot(wanted, chosen[system], truth.shape, first)
         rows += [{"system": system, "form": "slot", **cells} for cells in by_slot]
     return rows
 

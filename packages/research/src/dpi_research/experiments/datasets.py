@@ -187,11 +187,11 @@ def _figure(rows: Rows) -> Figure:
 
 
 def _found(real: Rows, seen: Rows, made: Rows) -> list[str]:
-    found = []
+    sentences = []
     again = select(seen, slots=2)
     if again:
         most, least = (pick(again, key=lambda row: value(row, "share")) for pick in (max, min))
-        found.append(
+        sentences.append(
             f"Users come back: {value(most, 'share'):.0%} of `{most['name']}` are seen in more than one slot, "
             f"{value(least, 'share'):.1%} of `{least['name']}`. A guarantee for one record does not cover them."
         )
@@ -199,9 +199,9 @@ def _found(real: Rows, seen: Rows, made: Rows) -> list[str]:
         flat = [row for row in made if str(row["name"]).startswith("published")]
         others = [row for row in [*real, *made] if row not in flat]
         if flat and others:
-            found.append(
+            sentences.append(
                 f"The published synthetic streams are nearly uniform: KL from the uniform PDF is at most "
                 f"{max(value(row, 'uniform_kl') for row in flat):.2g}, for the other streams here at least "
                 f"{min(value(row, 'uniform_kl') for row in others):.2g}. A release that knows nothing does well there."
             )
-    return found
+    return sentences

@@ -77,13 +77,13 @@ def cases(quick: bool) -> list[Case]:
     """
     slots, window, reshuffled = (90, 10, 30) if quick else (SLOTS, WINDOW, RESHUFFLE)
     common: dict[str, Value] = {"slots": slots, "window": window, "every": reshuffled, "seed": 0}
-    found = []
+    all_cases = []
     for stream in STREAMS:
-        found += every(follow_stream, stream=stream, system=("truth", "uniform"), epsilon=0, churn=0, **common)
+        all_cases += every(follow_stream, stream=stream, system=("truth", "uniform"), epsilon=0, churn=0, **common)
         for epsilon in SHOWN if quick or stream == "zipf" else EPSILONS:
-            found += every(follow_stream, stream=stream, system=SYSTEMS, epsilon=epsilon, churn=CHURN, **common)
-        found += every(follow_stream, stream=stream, system="ledger", epsilon=EPSILON, churn=(0, 1), **common)
-    return found
+            all_cases += every(follow_stream, stream=stream, system=SYSTEMS, epsilon=epsilon, churn=CHURN, **common)
+        all_cases += every(follow_stream, stream=stream, system="ledger", epsilon=EPSILON, churn=(0, 1), **common)
+    return all_cases
 
 
 def sheet(rows: Rows) -> Sheet:
@@ -167,8 +167,8 @@ def _spreads(rows: Rows) -> Figure:
 def _box(rows: Rows, system: str, slot: int, epsilon: float) -> list[float]:
     """Five quantiles: their own box plot has them as whiskers, box and line."""
     at = {} if system == "truth" else {"epsilon": epsilon, "churn": CHURN}
-    found = select(rows, system=system, slot=slot, **at)
-    return [float(found[0][name] or 0) for name in QUANTILES] if found else []
+    rows_of_slot = select(rows, system=system, slot=slot, **at)
+    return [float(rows_of_slot[0][name] or 0) for name in QUANTILES] if rows_of_slot else []
 
 
 def _rows_of(grid: Sequence[Axes]) -> list[Sequence[Axes]]:

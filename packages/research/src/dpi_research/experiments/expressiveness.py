@@ -33,13 +33,13 @@ def pool_of(law: str, size: int, precision: int) -> Pool:
 def entropies(law: str, size: int, precision: int, bins: int) -> Made:
     """All that is called the entropy of one pool, and how near its best synopsis is to a zipf PDF and to uniform."""
     pool, target = pool_of(law, size, precision), zipf(bins)
-    found = expressiveness(pool, bins)
+    sizes = expressiveness(pool, bins)
     even = np.full(bins, 1 / bins)
     printed = entropy_approximation(precision, bins).printed if law == "multinomial" else None
     return [
-        {"law": law, "size": size, "precision": precision, "bins": bins, "ln_size": found.bound,
-         "empirical": found.empirical, "distinct": found.distinct, "draw": found.draw,
-         "approximation": found.approximation, "printed": printed, "ratio": found.ratio,
+        {"law": law, "size": size, "precision": precision, "bins": bins, "ln_size": sizes.bound,
+         "empirical": sizes.empirical, "distinct": sizes.distinct, "draw": sizes.draw,
+         "approximation": sizes.approximation, "printed": printed, "ratio": sizes.ratio,
          "nearest_zipf": nearest(pool, target)[1], "uniform_zipf": divergence(target, even),
          "nearest_uniform": nearest(pool, even)[1]}
     ]  # fmt: skip
@@ -118,7 +118,7 @@ def _found(rows: Rows, main: Rows, bins: int) -> list[str]:
     if not multinomial:
         return []
     first, last = multinomial[0], multinomial[-1]
-    found = [
+    sentences = [
         f"The ratio H(pool)/H(ideal) at k = {bins} is {value(first, 'ratio'):.3f} at n_p = "
         f"{first['precision']:,} and {value(last, 'ratio'):.3f} at n_p = {last['precision']:,}. One draw then has "
         f"{value(last, 'draw'):.1f} nats, a pool of {last['size']:,} at most ln N = {value(last, 'ln_size'):.2f}: "
@@ -129,16 +129,16 @@ def _found(rows: Rows, main: Rows, bins: int) -> list[str]:
     near = [row for row in select(rows, law="multinomial") if value(row, "ratio") >= 0.99]
     if near:
         where = {f"k = {row['bins']}, n_p = {row['precision']:,}, N = {row['size']:,}" for row in near}
-        found.append(f"The ratio is 0.99 or more at: {'; '.join(sorted(where))}.")
+        sentences.append(f"The ratio is 0.99 or more at: {'; '.join(sorted(where))}.")
     for law in LAWS:
         precisions, values = course(main, "precision", "nearest_zipf", law=law, bins=bins)
         if values:
-            found.append(
+            sentences.append(
                 f"{law}: the nearest of its synopses to a zipf PDF has KL {values[0]:.3f} at n_p = "
                 f"{precisions[0]:,.0f} and {values[-1]:.3f} at n_p = {precisions[-1]:,.0f}; the uniform guess has "
                 f"{value(first, 'uniform_zipf'):.3f}."
             )
-    return found
+    return sentences
 
 
 def _table(main: Rows) -> Table:

@@ -58,15 +58,15 @@ def play_setting(
 def measure_errors(stream: Stream, data: RealStream) -> dict[str, Value]:
     """What was spent, and all errors of one run with those of the uniform guess."""
     even = np.full(data.domain.size, 1 / data.domain.size)
-    found, so_far, largest = [], np.zeros(data.domain.size), 0.0
+    errors, so_far, largest = [], np.zeros(data.domain.size), 0.0
     for (users, values), counts in zip(data.slots, data.counts, strict=True):
         release = stream.release(users, values)
         so_far += counts
         largest = max(largest, release.epsilon)
         if users.len():
             pdf = counts / counts.sum()
-            found.append((*Pair(pdf, release.pdf).errors, *Pair(pdf, even).errors))
-    table, truth = np.array(found), so_far / so_far.sum()
+            errors.append((*Pair(pdf, release.pdf).errors, *Pair(pdf, even).errors))
+    table, truth = np.array(errors), so_far / so_far.sum()
     gain = table[:, 1] - table[:, 3]
     spread = float(gain.std() / np.sqrt(gain.size))
     row: dict[str, Value] = {"spent": release.epsilon_spent, "largest": largest, "kl_error": spread}
@@ -206,13 +206,13 @@ def _found(rows: Rows) -> list[str]:
     strict = select(rows, system="strict")
     if not strict:
         return []
-    found = []
+    sentences = []
     low, high = epsilons(strict)[0], epsilons(strict)[-1]
     apart = [abs(value(row, "kl") - value(row, "uniform_kl")) / value(row, "kl_error") for row in strict]
     above = sum(value(row, "kl") > value(row, "uniform_kl") for row in strict)
     kls, mses = ([value(row, key) for row in strict] for key in ("kl", "mse"))
     tilt = max(value(row, "largest") for row in strict) / (4 * DRAWS)
-    found.append(
+    sentences.append(
         f"The published mechanism, strict: over its {len(kls)} pairs of setting and ε the KL of a slot lies between "
         f"{min(kls):.4f} and {max(kls):.4f}, the MSE between {min(mses):.3g} and {max(mses):.3g}; the uniform "
         f"guess has {value(strict[0], 'uniform_kl'):.4f} and {value(strict[0], 'uniform_mse'):.3g}. The KL is "
@@ -224,35 +224,35 @@ def _found(rows: Rows) -> list[str]:
     default = _varied("strict")
     first, last = (mean(rows, "kl", **default, epsilon=epsilon) for epsilon in (low, high))
     error = mean(rows, "kl_error", **default, epsilon=high)
-    found.append(
+    sentences.append(
         f"“With an increasing ε, the MSE and KL divergence both decrease”: strict, from ε = {low:g} to {high:g}, KL of "
         f"a slot {first:.4f} → {last:.4f}, with a standard error of {error:.4f}."
     )
     for name, words in (("lam", "decreases faster when λ is very small"), ("mu", "small μ"), ("zeta", "small ζ")):
         text = ", ".join(f"{kl:.4f} ({SIGNS[name]} = {x:g})" for x, kl in _spread(rows, "strict", name, high))
-        found.append(f"“{words}”: KL of a slot at ε = {high:g} is {text}.")
-    return found
+        sentences.append(f"“{words}”: KL of a slot at ε = {high:g} is {text}.")
+    return sentences
 
 
 def _found_series(rows: Rows) -> list[str]:
     """The boosted mechanism on the published series, and the range of its runs."""
-    found = []
+    sentences = []
     high = max((value(row, "epsilon") for row in rows), default=0.0)
     for name in ("mu", "zeta"):
         spread = _spread(rows, "spence", name, high)
         if len(spread) > 1:
             text = ", ".join(f"{kl:.3f} ({SIGNS[name]} = {chosen:g})" for chosen, kl in spread)
             runs = column(select(rows, **_varied("spence", **{name: spread[0][0]}), epsilon=high), "kl")
-            found.append(
+            sentences.append(
                 f"The boosted mechanism on the published series, ε = {high:g}: KL of a slot {text}; runs at "
                 f"{SIGNS[name]} = {spread[0][0]:g} lie between {min(runs):.3f} and {max(runs):.3f}."
             )
-    return found
+    return sentences
 
 
 def _worse(rows: Rows, when: str = "") -> list[str]:
     """Where the boosted mechanism is worse than the uniform guess."""
-    found = []
+    sentences = []
     for system, label in (("spence", "boosted on the published series"), *LABELS.items()):
         runs = select(rows, system=system)
         if system == "strict" or not runs:
@@ -263,8 +263,8 @@ def _worse(rows: Rows, when: str = "") -> list[str]:
             if at:
                 parts.append(f"{NAMES[key]} at ε = {', '.join(f'{epsilon:g}' for epsilon in at)}")
         what = "; ".join(parts) if parts else "nowhere"
-        found.append(f"Worse than the uniform guess, {label}{when}: {what}.")
-    return found
+        sentences.append(f"Worse than the uniform guess, {label}{when}: {what}.")
+    return sentences
 
 
 def _by_value(rows: Rows, series: Rows) -> Table:

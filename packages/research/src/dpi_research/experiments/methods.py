@@ -102,15 +102,15 @@ def _own(system: str, slot: int, loss: float) -> dict[str, Value]:
 
 def tables() -> Made:
     """Both published tables, recomputed (`dpi compare --published-tables`)."""
-    found = published_tables()
+    printed_tables = published_tables()
     rows: Made = [
         {"kind": "method", "system": m.method, "printed_sensitivity": m.printed_sensitivity,
          "printed_privacy": m.printed_privacy, "printed_error": m.printed_error, "unit": m.unit,
          "user_loss": m.user_loss, "share_50": m.user_loss_over_epsilon_t[0],
          "share_1000": m.user_loss_over_epsilon_t[1], "variance": m.variance}
-        for m in found.methods
+        for m in printed_tables.methods
     ]  # fmt: skip
-    for r in found.losses:
+    for r in printed_tables.losses:
         row: dict[str, Value] = {
             "kind": "table", "system": r.method, "variant": r.variant, "slot_seconds": r.slot_seconds,
             "delta_of_printed": r.delta_of_printed,
@@ -152,11 +152,11 @@ def measure_errors(stream: str, churn: float, cap: int | None, slots: int, seed:
         noise = UnsafeSeededSource(seed)
         facts = PublicFacts(1, source.bins, slots, largest=source.rows, rows=source.rows, unsafe_source=noise)
         contenders = {name: terms.contender(name, facts) for name in PUBLISHED_FOUR}
-    found = compare(contenders, source.slots(seed, slots, churn), source.bins, terms, stream=stream)
+    comparison = compare(contenders, source.slots(seed, slots, churn), source.bins, terms, stream=stream)
     return [
         {"kind": "error", "system": name, "stream": stream, "churn": churn, "cap": cap, "slots": slots,
          **{what: course.means()[what] for what in ("l1", "kl", "accumulated_kl", "loss", "delta")}}
-        for name, course in found.courses.items()
+        for name, course in comparison.courses.items()
     ]  # fmt: skip
 
 
@@ -165,15 +165,15 @@ def cases(quick: bool) -> list[Case]:
     slots, points = (200, 3) if quick else (HORIZON, 24)
     lengths = {"published": 10, "drift.01": 3} if quick else {"published": 120, "drift.01": 24}
     churns, caps = ((0.05,), (None, 10)) if quick else (CHURNS, (None, *CAPS))
-    found = [
+    all_cases = [
         Case(tables, {}),
         *every(list_losses, name=tuple(NAMES), slot_seconds=(0.5, 5.0), slots=slots, points=points),
         *every(list_own_losses, system=SYSTEMS, slots=slots, points=points, seed=0),
         *every(list_algorithm_losses, slots=slots, points=points),
     ]
     for stream, length in lengths.items():
-        found += every(measure_errors, stream=stream, churn=churns, cap=caps, slots=length, seed=0)
-    return found
+        all_cases += every(measure_errors, stream=stream, churn=churns, cap=caps, slots=length, seed=0)
+    return all_cases
 
 
 def sheet(rows: Rows) -> Sheet:
@@ -238,18 +238,18 @@ def _best(rows: Rows) -> Rows:
 
 
 def _loss_found(rows: Rows) -> list[str]:
-    found = []
+    sentences = []
     for seconds in distinct(rows, "slot_seconds"):
         last = {str(row["system"]): row for row in select(rows, slot_seconds=seconds)}
         parts = (f"{_label(name)} {value(row, 'pure'):.3g}" for name, row in last.items())
         slot = max(column(list(last.values()), "slot"))
-        found.append(f"Pure loss after {slot:,.0f} slots of {seconds:g} s: {', '.join(parts)}.")
+        sentences.append(f"Pure loss after {slot:,.0f} slots of {seconds:g} s: {', '.join(parts)}.")
     ours = [row for row in rows if row["system"] in SYSTEMS]
     if ours:
-        found.append(
+        sentences.append(
             f"The largest loss by any of ours, at any time: {max(column(ours, 'pure')):.6f}; ε = {float(EPSILON):g}."
         )
-    return found
+    return sentences
 
 
 def _loss_summary(rows: Rows) -> list[Summary]:

@@ -146,11 +146,11 @@ def cases(quick: bool) -> list[Case]:
     """One for each system and number of people."""
     few = "0.1 2 10"
     work = [(PEOPLE, 0, DAYS, EPSILONS), (LARGE, 0, DAYS, EPSILONS), (LATE, LATE_START, DAYS - LATE_START, few)]
-    found = []
+    all_cases = []
     for people, first, days, played in [(5_400, 480, 60, few)] if quick else work:
         where = {"people": people, "first": first, "days": days}
-        found += every(play_system, "covid19", system=SYSTEMS, epsilons=played, **where, seed=0)
-    return found
+        all_cases += every(play_system, "covid19", system=SYSTEMS, epsilons=played, **where, seed=0)
+    return all_cases
 
 
 def sheet(rows: Rows) -> Sheet:

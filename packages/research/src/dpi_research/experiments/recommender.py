@@ -73,7 +73,7 @@ def rank_items(known: Sequence[Release] | Distribution, algorithm: str) -> list[
     if algorithm == "svd":
         domain = known.domain if isinstance(known, Distribution) else known[-1].domain
         made = Recommender(known, group="group", item="item")
-        return [[found.item for found in made.top(group, MANY)] for group in parts(domain)[0]]
+        return [[answer.item for answer in made.top(group, MANY)] for group in parts(domain)[0]]
     if not isinstance(known, Distribution):
         known = Distribution(known[-1].domain, known[-1].accumulated, known[-1].variance)
     return cluster_groups(known)
@@ -147,10 +147,10 @@ def compare_system(
                 "last": int(place == last), "items": items,
             }  # fmt: skip
             so_far = releases[: place + 1]
-            found = {name: rank_items(known, algorithm) for name, known in _known(system, so_far, mechanism).items()}
+            lists = {name: rank_items(known, algorithm) for name, known in _known(system, so_far, mechanism).items()}
             if system == "ledger":
-                found["popular"] = popular(real, place)
-            rows += [{**head, "system": name, **measure_lists(wanted, best)} for name, best in found.items()]
+                lists["popular"] = popular(real, place)
+            rows += [{**head, "system": name, **measure_lists(wanted, best)} for name, best in lists.items()]
     return rows
 
 

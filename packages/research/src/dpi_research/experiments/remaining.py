@@ -100,11 +100,11 @@ def _thin(table: list[dict[str, Value]]) -> Made:
 def cases(quick: bool) -> list[Case]:
     """Every allocation, and the ledger at every churn, at both ε."""
     slots = 40 if quick else SLOTS
-    found = []
+    all_cases = []
     for epsilon in EPSILONS:
-        found += every(draw_allocation, name=DRAWN, epsilon=epsilon, slots=slots, seed=0)
-        found += every(play_ledger, epsilon=epsilon, churn=CHURNS, slots=slots, seed=0)
-    return found
+        all_cases += every(draw_allocation, name=DRAWN, epsilon=epsilon, slots=slots, seed=0)
+        all_cases += every(play_ledger, epsilon=epsilon, churn=CHURNS, slots=slots, seed=0)
+    return all_cases
 
 
 def sheet(rows: Rows) -> Sheet:
@@ -162,15 +162,15 @@ def _style(label: str) -> Style:
 
 
 def _found(rows: Rows, last: int) -> list[str]:
-    found = []
+    sentences = []
     for epsilon in epsilons(rows):
         parts = []
         for row in select(rows, epsilon=epsilon, slot=last):
             noise = value(row, "noise")
             buys = "nothing" if math.isnan(noise) else f"a noise of {noise:,.3g} users"
             parts.append(f"{_label(row)} {100 * value(row, 'left') / epsilon:.4g} % left, the slot buys {buys}")
-        found.append(f"ε = {epsilon:g}, slot {last}: {'; '.join(parts)}. A bin has {MEAN} users.")
-    return found
+        sentences.append(f"ε = {epsilon:g}, slot {last}: {'; '.join(parts)}. A bin has {MEAN} users.")
+    return sentences
 
 
 def _table(rows: Rows, last: int) -> Table:

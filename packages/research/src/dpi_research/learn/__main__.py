@@ -72,8 +72,8 @@ def _heads(options: argparse.Namespace) -> None:
     from dpi_research.learn.beginning import save_weights
     from dpi_research.learn.heads_training import train_heads
 
-    found = load_weights(options.filter)
-    filtered = {name: array for name, array in found.items() if name.removesuffix(".b") not in HEADS}
+    weights = load_weights(options.filter)
+    filtered = {name: array for name, array in weights.items() if name.removesuffix(".b") not in HEADS}
     seeds = range(options.first, options.first + options.worlds)
     worlds = {"longest": 256, "most_bins": options.bins, "script": options.script}
     trained = train_heads(filtered, seeds, options.steps, options.processes, _say, **worlds)

@@ -34,8 +34,8 @@ def make(seed: int, *, longest: int, most_bins: int, script: Path | None = None)
     """
     if script is not None and seed % 5 < 2:
         return _scripted(seed, script, most_bins)
-    found = record(seed, longest=longest, most_bins=most_bins)
-    return found if found.users.sum(1).mean() >= 20 else None
+    world_record = record(seed, longest=longest, most_bins=most_bins)
+    return world_record if world_record.users.sum(1).mean() >= 20 else None
 
 
 MOST_WORLDS = 512
@@ -51,10 +51,10 @@ def load_script(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"there is no script at {path}.")
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = found
-    spec.loader.exec_module(found)
-    return found
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def _scripted(seed: int, script: Path, most_bins: int) -> Record | None:
@@ -71,8 +71,8 @@ def _scripted(seed: int, script: Path, most_bins: int) -> Record | None:
         return None
     if rng.random() < 0.4:
         world.epsilon = float(np.exp(rng.uniform(np.log(0.1), np.log(50))))
-    found = record_stream(seed, worlds.play(world), world.bins, world.epsilon, world.season)
-    return found if found.users.sum(1).mean() >= 20 else None
+    world_record = record_stream(seed, worlds.play(world), world.bins, world.epsilon, world.season)
+    return world_record if world_record.users.sum(1).mean() >= 20 else None
 
 
 class Worlds:
@@ -89,10 +89,10 @@ class Worlds:
         self._thread.start()
 
     def _collect(self, seeds: range) -> None:
-        for found in self._pool.imap_unordered(self._make, seeds, chunksize=4):
-            if found is not None:
-                size = next(size for size in SIZES if size >= found.users.shape[1])
-                insort(self.by_size[size], (found.users.shape[0], self.made, found))
+        for world_record in self._pool.imap_unordered(self._make, seeds, chunksize=4):
+            if world_record is not None:
+                size = next(size for size in SIZES if size >= world_record.users.shape[1])
+                insort(self.by_size[size], (world_record.users.shape[0], self.made, world_record))
                 self.made += 1
 
     def wait(self, count: int) -> None:

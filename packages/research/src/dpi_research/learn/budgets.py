@@ -17,8 +17,8 @@ from dpi.estimator import HISTOGRAMS
 from dpi.estimator.prices import (
     TOP,
     Floats,
-    Heard,
     Options,
+    ReleasedActivity,
     Wholes,
     opening,
     write_list,
@@ -65,7 +65,7 @@ class Listed:
     partial = False
 
     def __post_init__(self) -> None:
-        self.heard, self.list, self._next = Heard(), opening(self.bins, self.epsilon, self.options), 1
+        self.released, self.list, self._next = ReleasedActivity(), opening(self.bins, self.epsilon, self.options), 1
 
     def histogram(self) -> Wholes:
         """Return the histogram of users with 0, 1, … `TOP` payments."""
@@ -78,10 +78,10 @@ class Listed:
 
     def hear(self, newcomers: float, returning: float) -> None:
         """Write the list anew if it is time."""
-        self.heard = self.heard.hear(newcomers, returning, float(self.list.prices[0]))
-        if self.heard.slots >= self._next:
+        self.released = self.released.add_slot(newcomers, returning, float(self.list.prices[0]))
+        if self.released.slots >= self._next:
             self._next = int(self._next * 1.1) + 1
-            self.list = write_list(self.heard, self.bins, self.epsilon, self.options)
+            self.list = write_list(self.released, self.bins, self.epsilon, self.options)
 
 
 @dataclass

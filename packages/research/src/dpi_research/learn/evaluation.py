@@ -192,7 +192,7 @@ def engagement(measured: Record, said: Said) -> dict[str, Engagement]:
     told = Told(*(np.array(part) for part in zip(*said.told, strict=True)))
     active = measured.users.sum(1)
     again, ok = measured.again, active >= FEWEST
-    found = dict[str, Engagement]()
+    scores = dict[str, Engagement]()
 
     def add(name: str, truth: Floats, guess: Floats, log_scale: Floats, here: Floats, relative: bool) -> None:
         width = QUANTILE * np.exp(log_scale)
@@ -204,7 +204,7 @@ def engagement(measured: Record, said: Said) -> dict[str, Engagement]:
             wrong = truth - guess
             error = np.abs(wrong)
         if here.any():
-            found[name] = Engagement(float(np.median(error[here])), float((np.abs(wrong) <= width)[here].mean()))
+            scores[name] = Engagement(float(np.median(error[here])), float((np.abs(wrong) <= width)[here].mean()))
 
     add("reach", again[:, 0], told.reach, told.reach_scale, ok, relative=True)
     for place, window in enumerate(WINDOWS):
@@ -221,7 +221,7 @@ def engagement(measured: Record, said: Said) -> dict[str, Engagement]:
         share = back / np.maximum(size, 1)
         scale = np.maximum(told.retention_scale[:, place], np.log(LEAST))
         add(f"retention {after}", share, told.retention[:, place], scale, ok & (size >= FEWEST), relative=False)
-    return found
+    return scores
 
 
 def divergence(truth: Floats, shares: Floats) -> Floats:

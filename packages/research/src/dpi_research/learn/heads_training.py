@@ -78,13 +78,13 @@ def train_heads(
     """Return weights of the heads for those of a filter."""
     build = partial(example, weights=filtered, longest=longest, most_bins=most_bins, script=script)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        found = [each for each in pool.imap_unordered(build, seeds, chunksize=4) if each is not None]
-    say(f"{len(found)} worlds")
+        examples = [each for each in pool.imap_unordered(build, seeds, chunksize=4) if each is not None]
+    say(f"{len(examples)} worlds")
     rng = np.random.default_rng(60)
     weights = draw(HEADS, 2, small=("people_out", "sum_out", "difference_out"))
-    changes = [np.stack(part) for part in zip(*[row for each in found for row in each.differences], strict=True)]
+    changes = [np.stack(part) for part in zip(*[row for each in examples for row in each.differences], strict=True)]
     by_bins: dict[int, list[tuple[Floats, ...]]] = {}
-    for each in found:
+    for each in examples:
         for row in each.sums:
             by_bins.setdefault(_padded(row[0].size), []).append(_pad(row))
     tables = {size: [np.stack(part) for part in zip(*rows, strict=True)] for size, rows in by_bins.items()}
@@ -93,7 +93,7 @@ def train_heads(
     first = {name: np.zeros_like(array) for name, array in weights.items()}
     second, history, lost = {**first}, list[Any](), 0
     for step in range(steps):
-        chosen = [found[number] for number in rng.integers(0, len(found), BATCH)]
+        chosen = [examples[number] for number in rng.integers(0, len(examples), BATCH)]
         (_, parts), slope = people(weights, *_batch(chosen))
         size = int(rng.choice([*tables]))
         rows = rng.integers(0, len(tables[size][0]), 512)

@@ -68,7 +68,7 @@ def on_worlds(weights: Weights, script: Path, seeds: range, options: Options) ->
         f"inside {table[:, 6].mean():.3f}, returning {table[:, 7].mean():.3f}, forecasts {table[:, 8].mean():.3f}"
     )
     for head in heads[0] if heads else ():
-        errors, insides = np.array([found[head] for found in heads if head in found]).T
+        errors, insides = np.array([scores[head] for scores in heads if head in scores]).T
         yield f"{head}: error {np.median(errors):.3f}, inside {insides.mean():.3f}"
 
 
@@ -123,13 +123,13 @@ def on_joint(weights: Weights, seeds: range) -> Iterator[str]:
     names = "sums of bins, and means over them", "changes since 1, 7 or 28 slots"
     held, plain, sure = ([list[float](), list[float]()] for _ in range(3))
     for seed in seeds:
-        found = example(seed, weights=weights, longest=256, most_bins=200)
-        for shares, scales, users, of, wrong in found.sums if found else ():
+        sample = example(seed, weights=weights, longest=256, most_bins=200)
+        for shares, scales, users, of, wrong in sample.sums if sample else ():
             scale = sum_scale(weights, shares, scales, users, of)
             alone = 0.5 * np.log(((of - of @ shares) ** 2 * np.exp(2 * scales)).sum() + 1e-24)
             held[0].append(float(abs(wrong) <= QUANTILE * np.exp(scale)))
             plain[0].append(float(abs(wrong) <= QUANTILE * np.exp(alone)))
-        for now, now_scale, then, then_scale, apart, users, wrong in found.differences if found else ():
+        for now, now_scale, then, then_scale, apart, users, wrong in sample.differences if sample else ():
             scale = difference_scale(weights, now, now_scale, then, then_scale, apart, users)
             alone = 0.5 * np.log(np.exp(2 * now_scale) + np.exp(2 * then_scale))
             held[1] += (np.abs(wrong) <= QUANTILE * np.exp(scale)).tolist()
@@ -148,7 +148,7 @@ def on_joint(weights: Weights, seeds: range) -> Iterator[str]:
 def _people(name: str, measured: Record, said: Said) -> Iterator[str]:
     """Yield what the heads said of people, where there are heads."""
     if said.told:
-        parts = [f"{head} {found.error:.3f} {found.inside:.2f}" for head, found in engagement(measured, said).items()]
+        parts = [f"{head} {score.error:.3f} {score.inside:.2f}" for head, score in engagement(measured, said).items()]
         yield f"{name}, people: error, inside: {'; '.join(parts)}"
 
 

@@ -136,12 +136,12 @@ def start_states(worlds: int, size: int) -> Any:
 def _lane(worlds: Worlds, rng: np.random.Generator, cells: int) -> list[Window]:
     """Return the windows of a batch, on the device; the last ones, if hardly any world is that long, are left out."""
     size, rows = worlds.choose(rng, cells)
-    found = list[Window]()
+    lane = list[Window]()
     for fields in windows(rows, size):
-        if found and fields["here"].sum() < 0.05 * fields["here"].size:
+        if lane and fields["here"].sum() < 0.05 * fields["here"].size:
             break
-        found.append(jax.device_put(Window(**fields)))
-    return found
+        lane.append(jax.device_put(Window(**fields)))
+    return lane
 
 
 def train(

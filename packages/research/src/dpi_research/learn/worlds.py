@@ -193,7 +193,7 @@ def _add_rhythm(rng: Random, world: World) -> None:
 
 
 def _happenings(rng: Random, world: World) -> tuple[Happening, ...]:
-    found, bins, slots = [], world.bins, world.slots
+    happenings, bins, slots = [], world.bins, world.slots
     weights = np.exp(world.laws[0] - world.laws[0].max())
     seen = rng.choice(bins, 8, p=weights / weights.sum())
     odds = {
@@ -214,7 +214,7 @@ def _happenings(rng: Random, world: World) -> tuple[Happening, ...]:
             lasts = int(rng.integers(1, 4)) if what in ("holiday", "outage") else int(rng.integers(3, 40))
             end = begin + lasts if what in ("holiday", "outage", "campaign", "migration") else slots
             size = {"jump": rng.normal(0.9, 0.6), "holiday": rng.normal(-0.6, 0.6), "campaign": rng.uniform(0.05, 1)}
-            found.append(
+            happenings.append(
                 Happening(what, begin, end, int(seen[number]), int(rng.integers(bins)), float(size.get(what, 0.0)))
             )
-    return tuple(found)
+    return tuple(happenings)

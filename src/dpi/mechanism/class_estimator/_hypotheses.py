@@ -75,13 +75,13 @@ BAND_OF: Integers = np.searchsorted(BANDS, np.arange(64), side="right") - 1
 GROUP_OF: Integers = np.searchsorted(GROUPS, np.arange(64), side="right") - 1
 """The histogram of each class."""
 STEADY: Floats = np.zeros(len(GROUPS))
-"""Of each histogram, the pace (`_laws`) before anything was measured. Source: by definition."""
+"""Of each histogram, the pace (`_distributions`) before anything was measured. Source: by definition."""
 GROUP_OF_LAW: Integers = GROUP_OF[list(BANDS)]
 """The histogram of each law."""
 
 
 @dataclass(frozen=True, eq=False)
-class Laws:
+class Distributions:
     """What is known of all laws, between slots."""
 
     mean: Floats
@@ -101,7 +101,7 @@ class Laws:
     have moved."""
 
     @classmethod
-    def begun(cls, bins: int, model: Hypotheses = BY_CLASS) -> Laws:
+    def begun(cls, bins: int, model: Hypotheses = BY_CLASS) -> Distributions:
         """Before anything was seen."""
         groups = 1 if model.alone else len(GROUPS)
         return cls(
@@ -120,17 +120,17 @@ class Laws:
         return bool(self.mean.shape[2])
 
 
-class Seen(NamedTuple):
+class Residuals(NamedTuple):
     """What one histogram said of its own users: for each hypothesis and bin, in users."""
 
     apart: Floats
-    """By how many they differ from what their laws say, …"""
+    """By how many users they differ from what their laws say."""
     apart_variance: Floats
-    """… and the variance of that."""
+    """The variance of `apart`."""
     users: Floats | None
-    """How many they are, where that is known better than by their laws, …"""
+    """How many users they are, where that is known better than by their laws."""
     variance: Floats | None
-    """… and the variance of that."""
+    """The variance of `users`, where these are known."""
 
 
 class Fitted(NamedTuple):
@@ -139,9 +139,9 @@ class Fitted(NamedTuple):
     paid: float
     variance: float
     noise: float
-    """The part of the variance that is drawn anew in every slot, …"""
+    """The part of the variance that is drawn anew in every slot."""
     common: float
-    """… and the part by which the law is wrong, as it will be in the next slot too."""
+    """The part of the variance by which the law is wrong, as it will be in the next slot too."""
     crowd: float
     """With one law: by how much more is paid in single bins than that law lets expect."""
 
@@ -159,9 +159,9 @@ class Reading(NamedTuple):
     """What of the variance is noise: only that is read under the population, or a picture would fade as it gets old."""
 
 
-def join_seen(parts: list[Seen]) -> Seen:
-    """Join what was seen in blocks of bins."""
+def join_residuals(parts: list[Residuals]) -> Residuals:
+    """Join the residuals of blocks of bins."""
     rows = [[row for row in column if row is not None] for column in zip(*parts, strict=True)]
     apart, variance, *counted = (np.concatenate(row, axis=1) if len(row) == len(parts) else None for row in rows)
     assert apart is not None and variance is not None  # noqa: S101, PT018 - of every block
-    return Seen(apart, variance, *counted)
+    return Residuals(apart, variance, *counted)

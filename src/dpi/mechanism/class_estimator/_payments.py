@@ -27,9 +27,9 @@ import numpy as np
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import PaymentRequest, level
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users._hypotheses import GROUP_OF
-from dpi.mechanism.users._state import UsersState
-from dpi.mechanism.users._types import HAZARD, LONG_RUN
+from dpi.mechanism.class_estimator._hypotheses import GROUP_OF
+from dpi.mechanism.class_estimator._state import UsersState
+from dpi.mechanism.class_estimator._types import HAZARD, LONG_RUN
 
 LONGEST = 3
 """The highest level that a class waits for: eight slots on average. Source: docs/estimator.md, What was tried."""
@@ -53,13 +53,13 @@ _LATER: Floats = (1 - HAZARD[:, None]) ** (_AHEAD + 1) * LONG_RUN[:, None] * _ST
 """How likely a user of each type is active so many slots later."""
 
 
-def ask(state: UsersState, slot: int) -> PaymentRequest:
+def request_payments(state: UsersState, slot: int) -> PaymentRequest:
     """Return what a slot asks of each class that is due."""
     if not state.known:
         return (((0, FIRST),),)
     top, due = state.classes - 1, level(slot, LONGEST)
     shares = np.minimum(class_shares(state), np.r_[MOST, np.full(top, RETURNING)])
-    users, left = state.who.by_class()
+    users, left = state.activity.by_class()
     paid, groups = users * left * shares, GROUP_OF[: top + 1]
     here = np.minimum(np.arange(top + 1), LONGEST) <= due
     on_average = np.bincount(groups, here * paid) / np.maximum(np.bincount(groups, here * users), 1e-9)
@@ -84,7 +84,7 @@ def class_shares(state: UsersState) -> Floats:
     stretch = max(STRETCH * (state.users_per_bin * state.epsilon) ** GROWTH - LEAST, 1e-6)
     now = ((past + stretch) ** (1 - DECAY) - (past + waits + stretch) ** (1 - DECAY)) / (DECAY - 1)
     needed = (past[:, None] + waits[:, None] + _AHEAD + stretch) ** -DECAY
-    types = state.who.types
+    types = state.activity.types
     shares = now / (now + ((needed @ _LATER.T) * types).sum(1))
     return np.asarray(np.r_[max(shares[0], _as_well_known(state, types[0])), shares[1:]])
 

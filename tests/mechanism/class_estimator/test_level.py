@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.mechanism.users._level import PRIOR, STEPS, Level
+from dpi.mechanism.class_estimator._level import PRIOR, STEPS, Level
 
 
 def follow(seen, variance):

@@ -13,8 +13,8 @@ from clocked_users import Users, divergence, play
 from dpi.budget.classes import level
 from dpi.demo import PAGES, hourly
 from dpi.errors import StateError
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import GroupSums, UsersState
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import GroupSums, UsersState
 from dpi.release.interval import interval
 
 ZIPF = (np.arange(30) + 1.0) ** -1.1
@@ -82,7 +82,7 @@ def test_every_measurement_gives_an_estimate(bins, season, epsilon, slots):
                 np.array([float(share) for _, share in group]),
                 1.0,
             )
-            for group in estimator.ask(state, slot)
+            for group in estimator.request_payments(state, slot)
         ]
         state, estimate = estimator.close_slot(state, slot, epsilon, groups)
         check(estimate)
@@ -96,7 +96,7 @@ def test_huge_crowds_are_counted():
     """Ten million users, of whom all are new: the PDF is theirs within half a per cent, and so is their number."""
     state = UsersState.begun(30, 5, 0)
     for slot in range(10):
-        asked = estimator.ask(state, slot)
+        asked = estimator.request_payments(state, slot)
         rng = np.random.default_rng(slot)
         groups = [
             GroupSums(
@@ -162,7 +162,7 @@ def test_a_part_of_the_price_is_told():
     for number, (users, values) in enumerate(crowd(3000, 12)):
         groups = [
             GroupSums(one.values / 2, one.classes, one.shares, 0.5)
-            for one in accounts.measure(users, values, estimator.ask(state, number))
+            for one in accounts.measure(users, values, estimator.request_payments(state, number))
         ]
         state, estimate = estimator.close_slot(state, number, 2.0, groups)
         if estimate.carried < 0.5:

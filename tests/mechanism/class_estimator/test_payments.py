@@ -12,10 +12,10 @@ from clocked import shares_of
 from clocked_users import Users, play
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import level
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import UsersState
-from dpi.mechanism.users import _payments as payments
-from dpi.mechanism.users._hypotheses import GROUP_OF
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import UsersState
+from dpi.mechanism.class_estimator import _payments as payments
+from dpi.mechanism.class_estimator._hypotheses import GROUP_OF
 
 BINS, CLASSES = 6, 9
 
@@ -38,26 +38,26 @@ def state():
 def test_the_first_slot_asks_newcomers_alone_for_a_half():
     """Whatever its number: nobody has paid before."""
     for slot in (0, 1, 8, 1000):
-        assert estimator.ask(UsersState.begun(BINS, CLASSES, 0), slot) == (((0, Fraction(1, 2)),),)
+        assert estimator.request_payments(UsersState.begun(BINS, CLASSES, 0), slot) == (((0, Fraction(1, 2)),),)
 
 
 def test_classes_are_due_by_the_clock(state):
     """Class m in slots of a level of at least min(m, LONGEST), and in no other: newcomers in every slot."""
     for slot in range(31, 200):
-        due = set(shares_of(estimator.ask(state, slot)))
+        due = set(shares_of(estimator.request_payments(state, slot)))
         assert due == {m for m in range(CLASSES) if level(slot, 20) >= min(m, payments.LONGEST)}
 
 
 def test_everybody_is_due_in_one_of_eight_slots(state):
     """In each aligned block of eight slots there is exactly one in which all classes pay."""
     for block in range(8, 20):
-        due = [len(shares_of(estimator.ask(state, slot))) for slot in range(8 * block, 8 * block + 8)]
+        due = [len(shares_of(estimator.request_payments(state, slot))) for slot in range(8 * block, 8 * block + 8)]
         assert due.count(CLASSES) == 1
 
 
 def test_a_group_has_the_classes_of_its_histogram(state):
     """Classes from low to high, newcomers by themselves."""
-    asked = estimator.ask(state, next(slot for slot in range(31, 99) if level(slot, 3) == 3))
+    asked = estimator.request_payments(state, next(slot for slot in range(31, 99) if level(slot, 3) == 3))
     classes = [[m for m, _ in group] for group in asked]
     assert classes[0] == [0]
     assert [m for group in classes for m in group] == list(range(CLASSES))
@@ -71,12 +71,12 @@ numbers = st.floats(1e-6, 1e6)
 @given(numbers, numbers, st.floats(0, 1), st.integers(0, 10**6), st.integers(1, 200))
 def test_shares_are_fractions_that_accounts_can_pay(state, crowd, epsilon, newcomers, seed, slot):
     """Above zero, at most 0.85, in steps of 2^-12, whatever was learned."""
-    classes, count = state.who.types.shape
+    classes, count = state.activity.types.shape
     types = np.random.default_rng(seed).dirichlet(np.full(count, 0.1), classes)
     known = replace(
-        state, users_per_bin=crowd, epsilon=epsilon, newcomers=newcomers, who=replace(state.who, types=types)
+        state, users_per_bin=crowd, epsilon=epsilon, newcomers=newcomers, activity=replace(state.activity, types=types)
     )
-    for share in shares_of(estimator.ask(known, slot)).values():
+    for share in shares_of(estimator.request_payments(known, slot)).values():
         assert isinstance(share, Fraction)
         assert 0 < share <= payments.MOST
         assert (share * SHARE_STEPS).denominator == 1
@@ -87,7 +87,7 @@ def test_passers_by_pay_most_and_regulars_little():
     *_, (passing, _) = play(visits(24, 0, 1000), BINS, classes=CLASSES)
     *_, (staying, _) = play(visits(24, 1000, 0), BINS, classes=CLASSES)
     slot = next(slot for slot in range(24, 99) if level(slot, 3) == 3)
-    once, always = (shares_of(estimator.ask(known, slot)) for known in (passing, staying))
+    once, always = (shares_of(estimator.request_payments(known, slot)) for known in (passing, staying))
     assert once[0] > 0.8
     assert always[0] < 0.5
     assert all(always[m] < 0.5 for m in range(1, 5))
@@ -118,7 +118,7 @@ def test_what_is_asked_does_not_depend_on_the_slots_own_events():
     for users in crowds:
         accounts, known = Users(BINS, CLASSES, 0), UsersState.begun(BINS, CLASSES, 0)
         for number, (present, values) in enumerate([*slots, (users, users % BINS)]):
-            said = estimator.ask(known, number)
+            said = estimator.request_payments(known, number)
             known, _ = estimator.close_slot(known, number, 2.0, accounts.measure(present, values, said))
         asked.append(said)
         later.append(tuple(payments.class_shares(known)))
@@ -130,5 +130,5 @@ def test_asking_is_a_function_of_the_state_alone(state):
     """The same again, and from bytes; asking changes nothing."""
     data = estimator.to_bytes(state)
     for slot in range(31, 60):
-        assert estimator.ask(state, slot) == estimator.ask(estimator.from_bytes(data), slot)
+        assert estimator.request_payments(state, slot) == estimator.request_payments(estimator.from_bytes(data), slot)
     assert estimator.to_bytes(state) == data

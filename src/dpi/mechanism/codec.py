@@ -1,88 +1,24 @@
-"""What the estimator of users by class remembers between slots, and its bytes."""
+"""States as bytes: any tree of dataclasses, tuples, numbers and arrays, in the order of its fields.
+
+Names are not stored, so that classes and fields can be renamed; their order cannot change without another magic line.
+Sees public states; no histogram, no user.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from dpi.errors import OlderState, StateError
 from dpi.files import is_older, refuse_newer
-from dpi.mechanism.base import Floats
-from dpi.mechanism.users._hypotheses import STEADY, Laws
-from dpi.mechanism.users._season import Season
-from dpi.mechanism.users._who import Who
 
-_MAGIC = b"dpi users 2\n"
 _DIGEST = 32
 Part = TypeVar("Part")
-
-
-@dataclass(frozen=True, eq=False)
-class UsersState:
-    """Public: a function of measurements."""
-
-    slot: int
-    """The last one."""
-    slots: int
-    """How many there were."""
-    epsilon: float
-    """What an account holds at first."""
-    laws: Laws
-    pace: Floats
-    """Logarithm of by how much laws move faster than hypotheses say, as each histogram found (`_laws`)."""
-    who: Who
-    season: Season
-    measured: Floats
-    """The slot in which each class was measured last."""
-    users_per_bin: float
-    """Smoothed, as payments see it."""
-    newcomers: float
-    """Their share of active users, smoothed."""
-    first: int
-    """The first slot."""
-    reach: Floats
-    """Newcomers of all slots as they were measured, without a model, and the variance of that."""
-    apart: Floats
-    """By how much newcomers were more than measured, summed over about twenty slots, and how many these are."""
-
-    @classmethod
-    def begun(cls, bins: int, classes: int, season: int) -> UsersState:
-        """Before anything was seen."""
-        return cls(
-            slot=-1,
-            slots=0,
-            epsilon=0.0,
-            laws=Laws.begun(bins),
-            pace=STEADY,
-            who=Who.begun(classes),
-            season=Season.begun(season, bins),
-            measured=np.full(classes, -1.0),
-            users_per_bin=0.0,
-            newcomers=0.5,
-            first=-1,
-            reach=np.zeros(2),
-            apart=np.zeros(2),
-        )
-
-    @property
-    def known(self) -> bool:
-        """Whether anything was measured."""
-        return self.slots > 0
-
-    @property
-    def bins(self) -> int:
-        """How many bins the domain has."""
-        return int(self.laws.level.size)
-
-    @property
-    def classes(self) -> int:
-        """Classes of users, newcomers included."""
-        return int(self.measured.size)
 
 
 def encode(magic: bytes, state: object) -> bytes:
@@ -114,24 +50,16 @@ def decode(kind: type[Part], magic: bytes, data: bytes, whose: str) -> Part:
     return _build(kind, _read(json.loads(line), rest))
 
 
-def to_bytes(state: UsersState) -> bytes:
-    """Encode the state, for storage."""
-    return encode(_MAGIC, state)
-
-
-def holds(data: bytes) -> bool:
-    """Whether bytes say that they are such a state, of whatever version."""
-    return data.startswith(_MAGIC[: _MAGIC.rindex(b" ") + 1])
-
-
-def from_bytes(data: bytes) -> UsersState:
-    """Read the state of `to_bytes`, bit for bit."""
-    return decode(UsersState, _MAGIC, data, "the clocked ledger's estimator")
-
-
 def digested(data: bytes) -> int:
     """How many first bytes of an encoded state end with the digest of all others; 0 of any other bytes."""
     return data.index(b"\n") + 1 + _DIGEST if data.startswith(b"dpi ") else 0
+
+
+def freeze(state: object) -> None:
+    """Make its arrays read-only."""
+    for leaf in _leaves(state):
+        if isinstance(leaf, np.ndarray):
+            leaf.setflags(write=False)
 
 
 def _read(numbers: list[object], rest: bytes) -> Iterator[object]:
@@ -144,13 +72,6 @@ def _read(numbers: list[object], rest: bytes) -> Iterator[object]:
         size = int(np.prod(shape))
         yield np.frombuffer(rest, kind, size, at).reshape(shape)
         at += size * kind.itemsize
-
-
-def freeze(state: object) -> None:
-    """Make its arrays read-only."""
-    for leaf in _leaves(state):
-        if isinstance(leaf, np.ndarray):
-            leaf.setflags(write=False)
 
 
 def _leaves(value: object) -> list[object]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from clocked_users import EPSILON, Users, play
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import UsersState, from_bytes, to_bytes
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import UsersState, from_bytes, to_bytes
 
 BINS, SLOTS = 8, 40
 NAMES = ("newcomers", "returning", "reach")
@@ -60,7 +60,7 @@ def test_numbers_add_up_and_reach_is_the_sum_of_what_newcomers_paid():
     accounts, state = Users(BINS, 9, 1), UsersState.begun(BINS, 9, 0)
     reach = variance = 0.0
     for number, (users, values) in enumerate(world(3)):
-        groups = accounts.measure(users, values, estimator.ask(state, number))
+        groups = accounts.measure(users, values, estimator.request_payments(state, number))
         state, estimate = estimator.close_slot(state, number, EPSILON, groups)
         pay = EPSILON * groups[0].shares[0]
         reach, variance = reach + groups[0].values.sum() / pay, variance + 2 * BINS / pay**2

@@ -42,15 +42,15 @@ class Season:
     """Sums of what was measured in each phase; without a season all is empty."""
 
     counts: Floats
-    """Users, (phases, bins),"""
+    """Users of each phase by bin, (phases, bins)."""
     users: Floats
-    """how many they were, (phases,),"""
+    """How many users were measured in each phase, (phases,)."""
     noise: Floats
-    """and the variance of the noise of each count, (phases,)."""
+    """The variance of the noise of each count, (phases,)."""
     activity: Floats
     """Of those who returned, (2, phases): how active they were, by how much a slot told of it, and the sums of that."""
     log_weights: Floats
-    """Of the experts."""
+    """Log weights of the experts, one for each width and one without a season."""
 
     @classmethod
     def begun(cls, period: int, bins: int) -> Season:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpi.mechanism.users._alike import AlikeState, close_alike
+from dpi.mechanism.class_estimator._single_class import SingleClassState, update_single_class
 
 sums = st.floats(-1e4, 1e4) | st.sampled_from([-1e9, -1022.0, 0.0, 1024.0, 1e9])
 
@@ -21,10 +21,10 @@ sums = st.floats(-1e4, 1e4) | st.sampled_from([-1e9, -1022.0, 0.0, 1024.0, 1e9])
 def test_every_estimate_is_a_law(slots, epsilon, partial, season):
     """Of any counts, measured or not: shares above zero that sum to one, finite variances, a state that goes on."""
     bins = next((len(counts) for counts in slots if counts is not None), 3)
-    state = AlikeState.begun(bins, season)
+    state = SingleClassState.begun(bins, season)
     for slot, counts in enumerate(slots):
         given_counts = None if counts is None else np.array(counts)
-        state, estimate = close_alike(state, slot, given_counts, epsilon, partial=partial)
+        state, estimate = update_single_class(state, slot, given_counts, epsilon, partial=partial)
         assert abs(estimate.pdf.sum() - 1) < 1e-9
         assert (estimate.pdf > 0).all()
         assert np.isfinite(estimate.variance).all()
@@ -35,7 +35,7 @@ def test_every_estimate_is_a_law(slots, epsilon, partial, season):
 
 def test_sums_that_all_contradict_the_law_are_taken_as_they_are():
     """Where every bin looks like a crowd there is nobody left to go by: sums that an auditor forces, and no others."""
-    state, _ = close_alike(AlikeState.begun(3, 0), 0, np.array([1024.0, 1.0, 1.0]), 0.1)
+    state, _ = update_single_class(SingleClassState.begun(3, 0), 0, np.array([1024.0, 1.0, 1.0]), 0.1)
     for slot in (1, 2, 3):
-        state, estimate = close_alike(state, slot, np.array([-1021.0, -1021.0, 1024.0]), 0.1)
+        state, estimate = update_single_class(state, slot, np.array([-1021.0, -1021.0, 1024.0]), 0.1)
         assert abs(estimate.pdf.sum() - 1) < 1e-9

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.mechanism.users import _types as types
+from dpi.mechanism.class_estimator import _types as types
 
 OF = np.repeat(np.arange(types.TYPES), np.diff([*types.FIRST, types.STATES]))
 """The type of each state."""

@@ -12,7 +12,7 @@ from dpi.domain import Categories
 from dpi.exact.integers import GRAINS
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.users._payers import ALL_PAY, GROWTH, Payers
+from dpi.mechanism.class_estimator._payer_coverage import ALL_PAY, GROWTH, Payers
 from dpi_research.datasets.generators import zipf
 
 DAY = [100, 90, 60, 20, 10, 50]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from clocked_users import divergence, play
-from dpi.mechanism import users as estimator
-from dpi.mechanism.users import _season as season
-from dpi.mechanism.users._season import Season
+from dpi.mechanism import class_estimator as estimator
+from dpi.mechanism.class_estimator import _season as season
+from dpi.mechanism.class_estimator._season import Season
 
 PERIOD, BINS, COMMON = 6, 8, 0.04**2
 LAWS = np.random.default_rng(8).dirichlet(np.full(BINS, 1.5), PERIOD)

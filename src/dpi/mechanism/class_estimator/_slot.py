@@ -25,13 +25,13 @@ import numpy as np
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import AFTER, Estimate, Floats, People, at_most_one
+from dpi.mechanism.class_estimator._activity import CHECKED, ActivityFilter, Sizes, Total
+from dpi.mechanism.class_estimator._distributions import DistributionFilter
+from dpi.mechanism.class_estimator._engagement import estimate_engagement
+from dpi.mechanism.class_estimator._hypotheses import BAND_OF, GROUP_OF, Reading, Residuals
+from dpi.mechanism.class_estimator._season import Season, activities, learn_phase, phase_profile
+from dpi.mechanism.class_estimator._state import UsersState
 from dpi.mechanism.filtering._gaussians import Gaussians
-from dpi.mechanism.users._engagement import estimate_engagement
-from dpi.mechanism.users._hypotheses import BAND_OF, GROUP_OF, Reading, Seen
-from dpi.mechanism.users._laws import LawFilter
-from dpi.mechanism.users._season import Season, activities, learn_phase, phase_profile
-from dpi.mechanism.users._state import UsersState
-from dpi.mechanism.users._who import CHECKED, Census, Sizes, Total
 
 FLOOR = 0.0005
 """Uniform share of every release: nothing is impossible. Source: by definition; less than any error that is known."""
@@ -46,9 +46,9 @@ class GroupSums:
     values: Floats
     classes: Integers
     shares: Floats
-    """What each class was asked for, …"""
+    """The share of what is left that each class was asked for."""
     part: float
-    """… and the part of it that this histogram got."""
+    """The part of the shares that this histogram got."""
 
     @property
     def group(self) -> int:
@@ -57,14 +57,14 @@ class GroupSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class ExpectedHistogram:
     """A histogram with what its users are expected to pay."""
 
     sums: GroupSums
     payments: Floats
-    """By law."""
+    """What the users of each law are expected to pay together."""
     squared: float
-    seen: Seen | None = None
+    residuals: Residuals | None = None
 
     @property
     def users(self) -> float:
@@ -80,26 +80,26 @@ def close_slot(
         raise StateError("the measurement has another number of classes or bins than the state.")
     if not state.known and not groups:
         return state, know_nothing(state.bins)
-    laws, census = LawFilter(state.laws, pace=state.pace), Census(state.who, epsilon)
+    laws, activity = DistributionFilter(state.laws, pace=state.pace), ActivityFilter(state.activity, epsilon)
     elapsed = max(slot - state.slot, 1) if state.known else 1
     phase, profile = enter_phase(state.season, slot, laws)
-    activity = activities(state.season, census.common_variance) if state.season.period else np.ones(1)
-    expected = census.expect(elapsed, float(activity[phase]))
-    sizes = census.count([_total(one, expected, laws, epsilon) for one in groups])
+    phase_activity = activities(state.season, activity.common_variance) if state.season.period else np.ones(1)
+    expected = activity.expect(elapsed, float(phase_activity[phase]))
+    sizes = activity.count([_total(one, expected, laws, epsilon) for one in groups])
     by_law = _by_law(BAND_OF[: state.classes], sizes.users, max(laws.laws, 1))
-    heard = [_hear(one, sizes, laws, epsilon) for one in groups]
+    histograms = [_expect_payments(one, sizes, laws, epsilon) for one in groups]
     by_law = np.maximum(by_law, 1e-9)
     if state.known:
         laws.age(elapsed, by_law, _gone(state, sizes) if state.slots == 1 and laws.laws > 1 else None)
     if not state.known:
-        laws.begin(groups[0].values, float(heard[0].payments.sum()), heard[0].squared)
+        laws.begin(groups[0].values, float(histograms[0].payments.sum()), histograms[0].squared)
     else:
-        heard = [_observe(one, laws, by_law) for one in heard]
+        histograms = [_observe(one, laws, by_law) for one in histograms]
     laws.normalise()
     reading = laws.read(by_law)
     if groups:
-        laws.population = learn_population(laws, reading, sum(float(one.payments.sum()) for one in heard))
-    estimate = release_laws(laws, reading, by_law, sizes, heard, profile)
+        laws.population = learn_population(laws, reading, sum(float(one.payments.sum()) for one in histograms))
+    estimate = release_laws(laws, reading, by_law, sizes, histograms, profile)
     laws.level = np.maximum(estimate.pdf, 1e-3 / state.bins)
     measured = state.measured.copy()
     for one in groups:
@@ -114,17 +114,17 @@ def close_slot(
         apart = CHECKED * apart + np.array([sizes.users[0] - came[0], 1.0])
     people = _people(sizes, reach, apart)
     engagement = estimate_engagement(
-        census.active,
-        census.past,
-        (census.known, slot - first),
-        (people.newcomers, float(state.who.first[0]), sizes.total),
-        np.maximum(activity[np.add.outer([slot, first], AFTER) % activity.size], 1e-3),
+        activity.active,
+        activity.past,
+        (activity.known, slot - first),
+        (people.newcomers, float(state.activity.first[0]), sizes.total),
+        np.maximum(phase_activity[np.add.outer([slot, first], AFTER) % phase_activity.size], 1e-3),
     )
     estimate = replace(estimate, people=people, engagement=engagement, since=first)
-    _move_up(laws, sizes, heard, census if state.known else None)
+    _move_up(laws, sizes, histograms, activity if state.known else None)
     if profile is not None:
         laws.season(1 / profile.mean)
-    season = _learn_season(state.season, phase, heard, census, sizes)
+    season = _learn_season(state.season, phase, histograms, activity, sizes)
     weight = max(1 / max(state.slots, 1), SMOOTHING)
     users_per_bin = sizes.total / state.bins
     share = float(sizes.users[0]) / sizes.total
@@ -134,7 +134,7 @@ def close_slot(
         epsilon=epsilon,
         laws=laws.sealed(),
         pace=laws.pace,
-        who=census.sealed(),
+        activity=activity.sealed(),
         season=season,
         measured=measured,
         users_per_bin=state.users_per_bin + (SMOOTHING if state.known else 1.0) * (users_per_bin - state.users_per_bin),
@@ -177,7 +177,7 @@ def know_nothing(bins: int) -> Estimate:
     return Estimate(even, even * (1 - even), np.ones(bins), float("nan"), float("nan"), carried=1.0)
 
 
-def enter_phase(season: Season, slot: int, laws: LawFilter) -> tuple[int, Gaussians | None]:
+def enter_phase(season: Season, slot: int, laws: DistributionFilter) -> tuple[int, Gaussians | None]:
     """Take laws to the phase of a slot; return it and its profile."""
     if not season.period:
         return 0, None
@@ -187,7 +187,7 @@ def enter_phase(season: Season, slot: int, laws: LawFilter) -> tuple[int, Gaussi
     return phase, profile
 
 
-def _total(one: GroupSums, expected: Sizes, laws: LawFilter, epsilon: float) -> Total:
+def _total(one: GroupSums, expected: Sizes, laws: DistributionFilter, epsilon: float) -> Total:
     """Estimate what a histogram's users pay together, with a variance: by the law that is expected, where that fits."""
     plain, noise = float(one.values.sum()), 2.0 * one.values.size
     each = epsilon * one.part * one.shares * expected.left[one.classes]
@@ -201,21 +201,21 @@ def _total(one: GroupSums, expected: Sizes, laws: LawFilter, epsilon: float) -> 
     return Total(one.classes, one.shares, one.part, *fitted)
 
 
-def _hear(one: GroupSums, sizes: Sizes, laws: LawFilter, epsilon: float) -> Heard:
+def _expect_payments(one: GroupSums, sizes: Sizes, laws: DistributionFilter, epsilon: float) -> ExpectedHistogram:
     each = epsilon * one.part * one.shares * sizes.left[one.classes]
     pays = sizes.users[one.classes] * each
     count = max(laws.laws, 1)
     by_law = _by_law(BAND_OF[one.classes], pays, count)
-    return Heard(one, by_law, float(pays @ each))
+    return ExpectedHistogram(one, by_law, float(pays @ each))
 
 
-def _observe(one: Heard, laws: LawFilter, by_law: Floats) -> Heard:
+def _observe(one: ExpectedHistogram, laws: DistributionFilter, by_law: Floats) -> ExpectedHistogram:
     if float(one.payments.sum()) < 1e-3:
         return one
-    return replace(one, seen=laws.observe(one.sums.values, one.payments, one.squared, by_law, one.sums.group))
+    return replace(one, residuals=laws.observe(one.sums.values, one.payments, one.squared, by_law, one.sums.group))
 
 
-def learn_population(laws: LawFilter, reading: Reading, paid: float) -> Floats:
+def learn_population(laws: DistributionFilter, reading: Reading, paid: float) -> Floats:
     """Learn the population of levels from the messages of the best hypothesis."""
     best = int(np.argmax(laws.log_weights.sum(0)))
     reach = min(max(3 / max(paid, 1e-9), 1e-6), 1.0)
@@ -224,7 +224,12 @@ def learn_population(laws: LawFilter, reading: Reading, paid: float) -> Floats:
 
 
 def release_laws(
-    laws: LawFilter, reading: Reading, by_law: Floats, sizes: Sizes, heard: Sequence[Heard], profile: Gaussians | None
+    laws: DistributionFilter,
+    reading: Reading,
+    by_law: Floats,
+    sizes: Sizes,
+    histograms: Sequence[ExpectedHistogram],
+    profile: Gaussians | None,
 ) -> Estimate:
     """All who are active: what laws say of each part, and what was seen of those who were measured."""
     bins, total = laws.bins, float(by_law.sum())
@@ -237,11 +242,11 @@ def release_laws(
         users = float(sized.sum())
         weights = laws.weights(group)
         even_part = laws.evenness(group)
-        here = [one for one in heard if one.sums.group == group]
-        seen = here[0].seen if here else None
+        here = [one for one in histograms if one.sums.group == group]
+        residuals = here[0].residuals if here else None
         measured = sum([float(sizes.users[one.sums.classes].sum()) for one in here])
-        if seen is not None and seen.users is not None and seen.variance is not None:
-            each, doubt = seen.users, seen.variance
+        if residuals is not None and residuals.users is not None and residuals.variance is not None:
+            each, doubt = residuals.users, residuals.variance
             # Even where all bins are alike, chance makes them unlike: what is known of these users is not made even.
             if laws.even is None:
                 even_part *= min(float(doubt.mean()) / max(float(each.mean()), 1e-9), 1.0)
@@ -249,15 +254,15 @@ def release_laws(
             each = levels @ sized
             doubt = users * total * reading.read.variance
             doubt = doubt + np.clip(1 - measured / max(users, 1e-9), 0, 1) * np.maximum(each, 0.0)
-            if seen is not None:
-                each, doubt = each + seen.apart, doubt + np.maximum(seen.apart_variance, 0.0)
+            if residuals is not None:
+                each, doubt = each + residuals.apart, doubt + np.maximum(residuals.apart_variance, 0.0)
         uniform += users / total * even_part
         mean = weights @ each
         counts += mean
         variance += weights @ ((each - mean) ** 2 + doubt)
     counts = np.maximum(counts, 0.0)
     even: Floats | float = max(float(counts.sum()), 1e-9) / bins
-    if laws.even is not None and heard and laws.even.any():
+    if laws.even is not None and histograms and laws.even.any():
         even = laws.even * (max(float(counts.sum()), 1e-9) / float(laws.even.sum()))
     variance += uniform * (1 - uniform) * (counts - even) ** 2
     counts = (1 - uniform) * counts + uniform * even
@@ -281,13 +286,18 @@ def release_laws(
 
 def _gone(state: UsersState, sizes: Sizes) -> float:
     """Return the part of the first slot's users who are not there in the second."""
-    return float(np.clip(1 - sizes.users[1] / max(state.who.usual, 1e-9), 0, 1))
+    return float(np.clip(1 - sizes.users[1] / max(state.activity.usual, 1e-9), 0, 1))
 
 
-def _move_up(laws: LawFilter, sizes: Sizes, heard: Sequence[Heard], census: Census | None) -> None:
+def _move_up(
+    laws: DistributionFilter,
+    sizes: Sizes,
+    histograms: Sequence[ExpectedHistogram],
+    activity: ActivityFilter | None,
+) -> None:
     """Who paid is in the next class, and from the last class of a law on in the next law."""
-    gone = census.gone() if census else np.zeros(sizes.users.size)
-    due = {m for one in heard for m in one.sums.classes.tolist()}
+    gone = activity.gone() if activity else np.zeros(sizes.users.size)
+    due = {m for one in histograms for m in one.sums.classes.tolist()}
     band = BAND_OF[: sizes.users.size]
     for law in reversed(range(int(band[-1]))):
         last = int(np.flatnonzero(band == law)[-1])
@@ -295,15 +305,18 @@ def _move_up(laws: LawFilter, sizes: Sizes, heard: Sequence[Heard], census: Cens
         if law >= laws.laws or last not in due or users < (0.05 if last and law + 1 == laws.laws else 1e-9):
             continue
         stock = float(sizes.stock[band == law + 1].sum())
-        laws.move_up(law, users / (users + stock), heard[0].seen if not law else None, users, float(gone[last]))
+        residuals = histograms[0].residuals if not law else None
+        laws.move_up(law, users / (users + stock), residuals, users, float(gone[last]))
 
 
-def _learn_season(season: Season, phase: int, heard: Sequence[Heard], census: Census, sizes: Sizes) -> Season:
+def _learn_season(
+    season: Season, phase: int, histograms: Sequence[ExpectedHistogram], activity: ActivityFilter, sizes: Sizes
+) -> Season:
     """Learn what a slot says of its phase."""
-    if not season.period or not heard:
+    if not season.period or not histograms:
         return season
     counts, users, noise = np.zeros(season.counts.shape[1]), 0.0, 0.0
-    for one in heard:
+    for one in histograms:
         paid = float(one.payments.sum())
         if paid <= 0:
             continue
@@ -312,4 +325,4 @@ def _learn_season(season: Season, phase: int, heard: Sequence[Heard], census: Ce
         counts += weight / each * one.sums.values
         users += weight * number
         noise += 2 * (weight / each) ** 2
-    return learn_phase(season, phase, counts, users, noise, census.told)
+    return learn_phase(season, phase, counts, users, noise, activity.told)

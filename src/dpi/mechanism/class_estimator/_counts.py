@@ -20,13 +20,13 @@ from dpi.mechanism.base import Floats
 
 MOST = 48
 """Numbers of users that are told apart; beyond them a normal law is as good. Source: by calculation
-(tests/mechanism/users/test_counts.py)."""
+(tests/mechanism/class_estimator/test_counts.py)."""
 NEAR = 8.0
 """The closed form is used up to this sum y. It subtracts two numbers whose difference may be e^-2y of them: at 8, nine
 of sixteen digits remain. Source: by calculation."""
 FAINT = 0.25
 """Below this payment a user does not stand out from noise of scale one, and numbers need not be whole. Source: by
-calculation (tests/mechanism/users/test_counts.py)."""
+calculation (tests/mechanism/class_estimator/test_counts.py)."""
 BLOCK = 1 << 10
 """Bins whose terms are in memory at a time. Source: by calculation; they fit in a cache."""
 REACH = 6.0
@@ -41,8 +41,8 @@ def posterior(sums: Floats, payment: float, mean: Floats, doubt: Floats) -> tupl
 
     `sums` are (bins,), the expectations (hypotheses, bins).
 
-    >>> found, spread = posterior(np.array([2.1]), 1.0, np.array([[2.0]]), np.array([[0.0]]))
-    >>> found.round(2).tolist(), spread.round(2).tolist()
+    >>> users, spread = posterior(np.array([2.1]), 1.0, np.array([[2.0]]), np.array([[0.0]]))
+    >>> users.round(2).tolist(), spread.round(2).tolist()
     ([[1.96]], [[0.69]])
     """
     shape = np.clip(mean * mean / np.maximum(doubt, 1e-9 * mean * mean + 1e-12), 1e-3, 1e6)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clocked_users import divergence, play
-from dpi.mechanism.users import _hypotheses as laws
-from dpi.mechanism.users._hypotheses import Laws
-from dpi.mechanism.users._laws import LawFilter
+from dpi.mechanism.class_estimator import _hypotheses as laws
+from dpi.mechanism.class_estimator._distributions import DistributionFilter
+from dpi.mechanism.class_estimator._hypotheses import Distributions
 
 LAW = np.arange(10, 0, -1) / 55
 BINS = LAW.size
@@ -21,7 +21,7 @@ EACH = 0.5
 def begin(users=4000, seed=0):
     """Laws after a first slot of so many newcomers, and the noise of what follows."""
     rng = np.random.default_rng(seed)
-    filter_ = LawFilter(Laws.begun(BINS))
+    filter_ = DistributionFilter(Distributions.begun(BINS))
     filter_.begin(rng.poisson(users * LAW) * EACH + rng.laplace(0, 1, BINS), users * EACH, users * EACH**2)
     filter_.normalise()
     return filter_, rng

@@ -8,8 +8,8 @@ Every member of the ensemble has its own answer; their spread, widened, is the u
 gives no answer until the data has narrowed the prior over the types. The rule sees released numbers alone, so what is
 left out is public.
 
-*Widening.* The members' variance grows as that of numbers of users does (`_who`). Three terms are added: chance, which
-is binomial; a slot's activity, which all users share; and the grid of types, which is coarse.
+*Widening.* The members' variance grows as that of numbers of users does (`_activity`). Three terms are added: chance,
+which is binomial; a slot's activity, which all users share; and the grid of types, which is coarse.
 
 Sees weights that were fitted to totals after noise; no histogram, no user.
 """
@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpi.mechanism.base import AFTER, ENGAGEMENT, HORIZON, WINDOWS, Floats
-from dpi.mechanism.users._ensemble import HYPOTHESES, NOBODY, PRIOR, USUAL
-from dpi.mechanism.users._types import ACTIVE, ENTER, FIRST, NEXT, STOCK, by_type, more_active
+from dpi.mechanism.class_estimator._ensemble import HYPOTHESES, NOBODY, PRIOR, USUAL
+from dpi.mechanism.class_estimator._types import ACTIVE, ENTER, FIRST, NEXT, STOCK, by_type, more_active
 
 RETAINED = 3.0
 """By what the members' variance of retention grows further: a total does not say who of its users returned. Source: by
@@ -59,11 +59,11 @@ class Active(NamedTuple):
 
     users: Floats
     newcomers: Floats
-    """Those of them who are new."""
+    """Those of the active users who are new in the slot."""
     everyone: Floats
-    """Weights of each member of the ensemble, by cohort and type …"""
+    """Weights of each member of the ensemble, by cohort and type."""
     shares: Floats
-    """… and how likely each is."""
+    """How likely each member of the ensemble is."""
     widening: float
     common: float
     """Relative variance of a slot's activity that all share."""

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from clocked_users import play
-from dpi.mechanism import users as estimator
+from dpi.mechanism import class_estimator as estimator
 from dpi.mechanism.base import AFTER, ENGAGEMENT, HORIZON, WINDOWS
-from dpi.mechanism.users import PRIOR_DEVIATIONS
-from dpi.mechanism.users._ensemble import HYPOTHESES, NOBODY, PRIOR
-from dpi.mechanism.users._types import ACTIVE, FIRST, NEXT, STATES, TYPES
+from dpi.mechanism.class_estimator import PRIOR_DEVIATIONS
+from dpi.mechanism.class_estimator._ensemble import HYPOTHESES, NOBODY, PRIOR
+from dpi.mechanism.class_estimator._types import ACTIVE, FIRST, NEXT, STATES, TYPES
 
 BINS, SLOTS, EPSILON = 8, 45, 2.0
 
@@ -108,7 +108,7 @@ def test_first_slots_say_nothing_and_a_gap_begins_windows_anew():
     assert not told(estimates[0])
     assert all("stickiness_7" not in told(estimate) for estimate in estimates[:6])
     assert "stickiness_7" in told(estimates[-1])
-    assert states[-1].who.known == max(WINDOWS) - 1
+    assert states[-1].activity.known == max(WINDOWS) - 1
     after, estimate = estimator.close_slot(states[-1], 45, EPSILON, ())
     assert not any(name.startswith("stickiness") for name in told(estimate))
-    assert after.who.known == 1
+    assert after.activity.known == 1

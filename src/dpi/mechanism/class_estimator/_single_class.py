@@ -1,7 +1,8 @@
 """One slot of users who are measured alike: one class, one law, one number.
 
-The same filter as that of users by class (`_laws`), with one law. The number of users is fitted to the law where that
-says more than the sum of the counts. What the law gets wrong it gets wrong in every slot: the sums say how much.
+The same filter as that of users by class (`_distributions`), with one law. The number of users is fitted to the law
+where that says more than the sum of the counts. What the law gets wrong it gets wrong in every slot: the sums say how
+much.
 
 A pure function of a state and of sums after noise, so it is post-processing and costs no privacy. A slot that was not
 measured goes the same way, without sums: the picture is held, and its intervals grow. Sees sums after noise; no
@@ -15,15 +16,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
+from dpi.mechanism.class_estimator._activity import Sizes
+from dpi.mechanism.class_estimator._distributions import APART, MISFIT, NEVER, RETURN, DistributionFilter
+from dpi.mechanism.class_estimator._hypotheses import ALONE, ALONE_HUGE, Distributions, Fitted, Hypotheses
+from dpi.mechanism.class_estimator._level import Level
+from dpi.mechanism.class_estimator._payer_coverage import Payers
+from dpi.mechanism.class_estimator._season import Season, learn_phase
+from dpi.mechanism.class_estimator._slot import (
+    ExpectedHistogram,
+    GroupSums,
+    enter_phase,
+    know_nothing,
+    learn_population,
+    release_laws,
+)
+from dpi.mechanism.codec import freeze
 from dpi.mechanism.filtering._gaussians import Gaussians
-from dpi.mechanism.users._hypotheses import ALONE, ALONE_HUGE, Fitted, Hypotheses, Laws
-from dpi.mechanism.users._laws import APART, MISFIT, NEVER, RETURN, LawFilter
-from dpi.mechanism.users._level import Level
-from dpi.mechanism.users._payers import Payers
-from dpi.mechanism.users._season import Season, learn_phase
-from dpi.mechanism.users._slot import GroupSums, Heard, enter_phase, know_nothing, learn_population, release_laws
-from dpi.mechanism.users._state import freeze
-from dpi.mechanism.users._who import Sizes
 
 HUGE = 10_000
 """From this many bins on most drown in noise, and fewer hypotheses are told apart. Source: docs/utility.md, Huge
@@ -39,7 +47,7 @@ class Number:
     level: Level
     bias: float
     doubt: float
-    """Its variance."""
+    """The variance of `bias`."""
 
     @classmethod
     def begun(cls) -> Number:
@@ -73,14 +81,14 @@ def _later(level: Level, seen: float, variance: float, plain: tuple[float, float
 
 
 @dataclass(frozen=True, eq=False)
-class AlikeState:
+class SingleClassState:
     """Public: a function of measurements. Its arrays are read-only."""
 
     slot: int
-    """The last one."""
+    """The last slot that was measured or held."""
     slots: int
     """How many were measured or held since the first measurement."""
-    laws: Laws
+    laws: Distributions
     number: Number
     payers: Payers
     season: Season
@@ -89,9 +97,9 @@ class AlikeState:
         freeze(self)
 
     @classmethod
-    def begun(cls, bins: int, season: int) -> AlikeState:
+    def begun(cls, bins: int, season: int) -> SingleClassState:
         """Before anything was seen."""
-        laws = Laws.begun(bins, hypotheses_of(bins))
+        laws = Distributions.begun(bins, hypotheses_of(bins))
         return cls(-1, 0, laws, Number.begun(), Payers.begun(), Season.begun(season, bins))
 
     @property
@@ -117,7 +125,7 @@ def hypotheses_of(bins: int) -> Hypotheses:
     return ALONE if bins < HUGE else ALONE_HUGE
 
 
-def same_hypotheses(laws: Laws) -> Laws:
+def same_hypotheses(laws: Distributions) -> Distributions:
     """Laws of a domain that was huge, or now is, with the hypotheses of its bins: each as the nearest there was."""
     model = hypotheses_of(laws.level.size)
     if len(laws.mean) == model.size:
@@ -131,9 +139,9 @@ def same_hypotheses(laws: Laws) -> Laws:
     )
 
 
-def close_alike(
-    state: AlikeState, slot: int, counts: Floats | None, epsilon: float, *, partial: bool = False
-) -> tuple[AlikeState, Estimate]:
+def update_single_class(
+    state: SingleClassState, slot: int, counts: Floats | None, epsilon: float, *, partial: bool = False
+) -> tuple[SingleClassState, Estimate]:
     """Return the next state, and the estimate of the slot: of counts with Laplace noise of scale 1/ε, or of none.
 
     `partial` if accounts may have been empty.
@@ -141,39 +149,39 @@ def close_alike(
     if counts is None and not state.known:
         return state, _nothing(state.number, state.bins)
     laws, phase, profile = _enter(state, slot)
-    number, payers, heard, bins, crowd = state.number, state.payers, None, state.bins, 0.0
+    number, payers, histogram, bins, crowd = state.number, state.payers, None, state.bins, 0.0
     if counts is None:
         users, variance = number.level.expected, number.level.spread
     else:
         number, users, variance, crowd = _count(state, laws, counts, epsilon)
         payers = payers.after(users + crowd, partial=partial, season=state.season.period)
         laws.missing = 1 - payers.coverage
-        heard = _hear(laws, counts * epsilon, _at_least(users, variance), epsilon)
+        histogram = _observe(laws, counts * epsilon, _at_least(users, variance), epsilon)
         laws.silent &= users < FAR * variance**0.5
         if laws.silent and not state.known:
             after = replace(state, slot=slot, number=number, payers=payers)
             return after, replace(_nothing(number, bins), counts=counts, counts_variance=2 / epsilon**2)
         if laws.silent:
-            (laws, phase, profile), heard = _enter(state, slot), None
+            (laws, phase, profile), histogram = _enter(state, slot), None
     laws.normalise()
     size = np.array([_at_least(users, variance)])
     reading = laws.read(size)
-    if heard is not None:
-        laws.population = learn_population(laws, reading, float(heard.payments.sum()))
+    if histogram is not None:
+        laws.population = learn_population(laws, reading, float(histogram.payments.sum()))
     sizes = Sizes(size, np.ones(1), size, max(users + crowd, 1e-3), variance, ())
-    estimate = release_laws(laws, reading, size, sizes, [heard] if heard else [], profile)
+    estimate = release_laws(laws, reading, size, sizes, [histogram] if histogram else [], profile)
     if laws.missing:
         estimate = _for_all(estimate, release_laws(laws, reading, size, sizes, [], profile), laws.missing)
     laws.level = np.maximum(estimate.pdf, 1e-3 / bins)
     if profile is not None:
         laws.season(1 / profile.mean)
     season = state.season
-    if heard is not None and season.period and counts is not None:
+    if histogram is not None and season.period and counts is not None:
         weight = users / (users + 2 * bins / epsilon**2)
         season = learn_phase(season, phase, weight * counts, weight * users, 2 * (weight / epsilon) ** 2, np.zeros(2))
     if counts is not None:
         estimate = replace(estimate, counts=counts, counts_variance=2 / epsilon**2)
-    return AlikeState(slot, state.slots + 1, laws.sealed(), number, payers, season), estimate
+    return SingleClassState(slot, state.slots + 1, laws.sealed(), number, payers, season), estimate
 
 
 def _nothing(number: Number, bins: int) -> Estimate:
@@ -184,9 +192,9 @@ def _nothing(number: Number, bins: int) -> Estimate:
     return replace(estimate, total=number.level.posterior[0], total_variance=number.level.posterior[1])
 
 
-def _enter(state: AlikeState, slot: int) -> tuple[LawFilter, int, Gaussians | None]:
+def _enter(state: SingleClassState, slot: int) -> tuple[DistributionFilter, int, Gaussians | None]:
     """Return the law in a slot before it was measured, the slot's phase and its profile."""
-    laws = LawFilter(state.laws, hypotheses_of(state.bins))
+    laws = DistributionFilter(state.laws, hypotheses_of(state.bins))
     phase, profile = enter_phase(state.season, slot, laws)
     if state.known:
         laws.age(max(slot - state.slot, 1), np.ones(1))
@@ -198,7 +206,9 @@ def _at_least(users: float, variance: float) -> float:
     return float(max(users, 0.5 * variance**0.5, 1e-3))
 
 
-def _count(state: AlikeState, laws: LawFilter, counts: Floats, epsilon: float) -> tuple[Number, float, float, float]:
+def _count(
+    state: SingleClassState, laws: DistributionFilter, counts: Floats, epsilon: float
+) -> tuple[Number, float, float, float]:
     """Count the users, with a variance; and how many more there are in single bins."""
     number, noise, fitted, clear = state.number, 2 * state.bins / epsilon**2, None, 0.0
     if state.known:
@@ -217,15 +227,16 @@ def _count(state: AlikeState, laws: LawFilter, counts: Floats, epsilon: float) -
     return (*number.after(float(counts.sum()) - crowd, noise, fitted, clear), crowd)
 
 
-def _hear(laws: LawFilter, sums: Floats, users: float, epsilon: float) -> Heard:
+def _observe(laws: DistributionFilter, sums: Floats, users: float, epsilon: float) -> ExpectedHistogram:
     """Return what was measured of so many users, each of whom pays ε."""
     payments, squared = np.array([users * epsilon]), users * epsilon**2
-    seen = None
+    residuals = None
     if not laws.laws:
         laws.begin(sums, float(payments[0]), squared)
     else:
-        seen = laws.observe(sums, payments, squared, np.array([users]), 0)
-    return Heard(GroupSums(sums, np.zeros(1, dtype=np.int64), np.ones(1), 1.0), payments, squared, seen)
+        residuals = laws.observe(sums, payments, squared, np.array([users]), 0)
+    group = GroupSums(sums, np.zeros(1, dtype=np.int64), np.ones(1), 1.0)
+    return ExpectedHistogram(group, payments, squared, residuals)
 
 
 def _for_all(payers: Estimate, others: Estimate, missing: float) -> Estimate:

@@ -29,22 +29,22 @@ import numpy.typing as npt
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.filtering._gaussians import Gaussians, blocks
-from dpi.mechanism.filtering._population import WIDTH, Readout, grid_levels
-from dpi.mechanism.filtering.laplace_gauss import fisher_information, score_evidence
-from dpi.mechanism.users import _counts
-from dpi.mechanism.users._hypotheses import (
+from dpi.mechanism.class_estimator import _counts
+from dpi.mechanism.class_estimator._hypotheses import (
     BY_CLASS,
     GROUP_OF_LAW,
     STEADY,
     UNIFORM,
+    Distributions,
     Fitted,
     Hypotheses,
-    Laws,
     Reading,
-    Seen,
-    join_seen,
+    Residuals,
+    join_residuals,
 )
+from dpi.mechanism.filtering._gaussians import Gaussians, blocks
+from dpi.mechanism.filtering._population import WIDTH, Readout, grid_levels
+from dpi.mechanism.filtering.laplace_gauss import fisher_information, score_evidence
 
 RESTART, RESTARTED = 0.004, 0.3
 """Prior odds that all bins have moved since the last measurement, and by which part of their levels. Source:
@@ -104,19 +104,19 @@ _SMALLEST = 1e-9
 """Variances below this, over bins², count as this. Source: by calculation."""
 
 
-class _Taken(NamedTuple):
+class _UpdateResult(NamedTuple):
     """What a histogram said of hypotheses, how clearly, and of its users; how far it missed its forecast."""
 
     evidence: Floats
     clear: float
-    seen: Seen
+    residuals: Residuals
     missed: Floats
 
 
-class LawFilter:
+class DistributionFilter:
     """The laws at work in one slot: each step changes them."""
 
-    def __init__(self, laws: Laws, model: Hypotheses = BY_CLASS, pace: Floats = STEADY) -> None:
+    def __init__(self, laws: Distributions, model: Hypotheses = BY_CLASS, pace: Floats = STEADY) -> None:
         self._model = model
         self.pace = pace.copy()
         """Logarithm of by how much variances grow faster than the hypotheses say, as each histogram found."""
@@ -136,9 +136,9 @@ class LawFilter:
         self.laws = int(laws.mean.shape[2])
         """How many there are so far."""
 
-    def sealed(self) -> Laws:
+    def sealed(self) -> Distributions:
         """Return the laws after the slot; single precision is more than what is known."""
-        return Laws(
+        return Distributions(
             self.mean.astype(np.float32),
             self.covariance.astype(np.float32),
             self.log_weights,
@@ -250,17 +250,17 @@ class LawFilter:
         common = float(weight**2 @ np.maximum(doubt, 0.0)) * (whole / precision) ** 2
         return Fitted(paid, misfit**2 / precision + (MISFIT * paid) ** 2, misfit**2 / precision - common, common, crowd)
 
-    def observe(self, sums: Floats, payments: Floats, squared: float, sizes: Floats, group: int) -> Seen:
+    def observe(self, sums: Floats, payments: Floats, squared: float, sizes: Floats, group: int) -> Residuals:
         """One histogram: what users of each law pay together, the sum of their squared payments, and sizes of laws."""
         whole = float(payments.sum())
         each = squared / whole  # what one of its users pays
         if not self._model.alone:
-            taken = self._take_in(sums, payments, each, sizes, group, JUMP)
-            self._weigh(taken.evidence, sums, whole, each, taken.clear, group)
-            found, foreseen = taken.missed
-            ratio = max((found + TRUSTED) / (foreseen + TRUSTED), SLOWER)
+            result = self._update(sums, payments, each, sizes, group, JUMP)
+            self._weigh(result.evidence, sums, whole, each, result.clear, group)
+            misses, foreseen = result.missed
+            ratio = max((misses + TRUSTED) / (foreseen + TRUSTED), SLOWER)
             self.pace[group] = np.clip(self.pace[group] + FOLLOWED * np.log(ratio), *PACES)
-            return taken.seen
+            return result.residuals
         # Information goes with the square of a signal: of all users, with the square of the share of those who pay (the
         # first and the third power were compared with it on random worlds).
         clear = -float(np.expm1(-0.5 * whole**2 * float(self.level @ self.level))) * (1 - self.missing) ** 2
@@ -271,26 +271,28 @@ class LawFilter:
         plain = max(total if (total - whole) ** 2 > noise else whole, 0.5 * noise**0.5)
         self._anew = self._fresh(sums, plain, each)
         parts = [
-            self._at(here)._take_in(sums[here], payments, each, sizes, group, JUMP * changed)
+            self._at(here)._update(sums[here], payments, each, sizes, group, JUMP * changed)
             for here in blocks(self.bins, BLOCK)
         ]
         evidence = np.sum([part.evidence for part in parts], axis=0)
         self._weigh(evidence, sums, whole, each, clear, group, (changed, plain))
-        seen = join_seen([part.seen for part in parts])
+        residuals = join_residuals([part.residuals for part in parts])
         if self._begun:  # what this slot says is all that the run knows: there is nothing beside it
             rows = slice(None) if self._certain else slice(-1, None)
-            seen.apart[rows], seen.apart_variance[rows] = 0.0, 0.0
-            seen = Seen(seen.apart, seen.apart_variance, None, None)
-        return seen
+            residuals.apart[rows], residuals.apart_variance[rows] = 0.0, 0.0
+            residuals = Residuals(residuals.apart, residuals.apart_variance, None, None)
+        return residuals
 
-    def _at(self, here: slice) -> LawFilter:
+    def _at(self, here: slice) -> DistributionFilter:
         """Return the same laws in some bins: what changes there changes here."""
         part = copy(self)
         part.mean, part.covariance, part.noisy = self.mean[:, here], self.covariance[:, here], self.noisy[:, here]
         part.level, part._anew = self.level[here], self._anew[here]
         return part
 
-    def _take_in(self, sums: Floats, payments: Floats, each: float, sizes: Floats, group: int, jump: float) -> _Taken:
+    def _update(
+        self, sums: Floats, payments: Floats, each: float, sizes: Floats, group: int, jump: float
+    ) -> _UpdateResult:
         """Laws after a histogram, which may be that of some bins."""
         reading = self.read(sizes)
         shift = (reading.read.mean - reading.mean) / reading.variance
@@ -348,11 +350,11 @@ class LawFilter:
         self.covariance -= step[..., None, None] * gain[..., :, None] * gain[..., None, :]
         left = np.minimum(self._doubt(sizes) / before, 1.0)
         self.noisy[...] = left * self.noisy + (1 - left)  # what a measurement leaves open is its noise
-        apart = Seen(chance * slope / each, (chance - chance**2 * known) / each**2, *(counted or (None, None)))
+        residuals = Residuals(chance * slope / each, (chance - chance**2 * known) / each**2, *(counted or (None, None)))
         if self._model.alone and (jumped > CERTAIN).any():  # what was measured is all that is known
-            np.copyto(apart.apart, (sums - _dot(self.mean, payments)) / each, where=jumped > CERTAIN)
-            np.copyto(apart.apart_variance, 2 / each**2, where=jumped > CERTAIN)
-        return _Taken(evidence.sum(1), clear, apart, missed)
+            np.copyto(residuals.apart, (sums - _dot(self.mean, payments)) / each, where=jumped > CERTAIN)
+            np.copyto(residuals.apart_variance, 2 / each**2, where=jumped > CERTAIN)
+        return _UpdateResult(evidence.sum(1), clear, residuals, missed)
 
     def _miss(self, sums: Floats, expected: Floats, variance: Floats, group: int) -> Floats:
         """Return by how much sums missed their forecast beside noise, and by how much they were to: squares.
@@ -474,7 +476,7 @@ class LawFilter:
             best = int(np.argmax(self.log_weights.sum(0) + 2.0 * (self._model.kind[beaten] == self._model.kind)))
             self.mean[beaten], self.covariance[beaten] = self.mean[best], self.covariance[best]
 
-    def move_up(self, law: int, share: float, seen: Seen | None, users: float, gone: float) -> None:
+    def move_up(self, law: int, share: float, residuals: Residuals | None, users: float, gone: float) -> None:
         """Move users of a law, who pay, to the next one, where they are `share`, with what was seen of their visits.
 
         `gone` of them never return.
@@ -499,9 +501,9 @@ class LawFilter:
             corner = (1 - share) * row[..., after] + share * row[..., law]
             part[..., after, :] = part[..., :, after] = row
             part[..., after, after] = corner + (share * SELECTED * gone * self.level) ** 2
-        if seen is not None:
-            mean[..., after] += share / max(users, 1.0) * seen.apart[habit]
-            part[..., after, after] += (share / max(users, 1.0)) ** 2 * seen.apart_variance[habit]
+        if residuals is not None:
+            mean[..., after] += share / max(users, 1.0) * residuals.apart[habit]
+            part[..., after, after] += (share / max(users, 1.0)) ** 2 * residuals.apart_variance[habit]
 
     def groups_of_laws(self) -> Integers:
         """Return the histogram in which each law is measured."""

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from clocked_users import play
-from dpi.mechanism.users import _ensemble as ensemble
-from dpi.mechanism.users import _who as who
-from dpi.mechanism.users._types import HAZARD, STOCK, TYPES, by_type
+from dpi.mechanism.class_estimator import _ensemble as ensemble
+from dpi.mechanism.class_estimator._activity import ActivityState
+from dpi.mechanism.class_estimator._types import HAZARD, STOCK, TYPES, by_type
 
 BINS = 4
 
@@ -96,18 +96,18 @@ def test_totals_lie_in_their_intervals():
 
 def test_nobody_is_lost_between_classes():
     """Whoever pays goes on: of one type, users of all classes together leave by its hazard alone."""
-    expected, before = np.zeros(TYPES), who.Who.begun(9)
+    expected, before = np.zeros(TYPES), ActivityState.begun(9)
     for state, _ in play(list(visits(30, 800, 0.8, passing=50)), BINS):
-        everybody = by_type(state.who.users.sum((0, 1)))
+        everybody = by_type(state.activity.users.sum((0, 1)))
         if before.slots:
-            entered = np.full(TYPES, state.who.arrivals)
+            entered = np.full(TYPES, state.activity.arrivals)
         else:  # those who are there, met or not; and who comes once
-            entered = state.who.first[0] * np.r_[1.0, by_type(STOCK)[1:]]
+            entered = state.activity.first[0] * np.r_[1.0, by_type(STOCK)[1:]]
         expected = expected * (1 - HAZARD) + entered
         assert everybody == pytest.approx(expected, rel=1e-9)
-        assert (state.who.left <= state.who.users + 1e-9).all()
-        assert state.who.slots == before.slots + 1
-        before = state.who
+        assert (state.activity.left <= state.activity.users + 1e-9).all()
+        assert state.activity.slots == before.slots + 1
+        before = state.activity
     assert before.arrivals > 0
 
 
@@ -116,48 +116,48 @@ def test_newcomers_who_become_fewer_tell_who_was_not_met(rate):
     """800 users who stay, of whom a part comes: nobody arrives, and how many come is said within a tenth."""
     drawn = list(visits(40, 800, rate))
     *_, (state, estimate) = play(drawn, BINS)
-    assert state.who.arrivals < 0.05 * 800 * rate
+    assert state.activity.arrivals < 0.05 * 800 * rate
     assert abs(estimate.total - 800 * rate) < 0.1 * 800 * rate
 
 
 def test_weights_are_shares_of_types():
     """Of every member and cohort: nothing negative, a sum of one; and so are the types of each class."""
     *_, (state, _) = play(list(visits(40, 800, 0.8, passing=100)), BINS)
-    weights = state.who.ensemble.weights[:, 1:].reshape(ensemble.MEMBERS, -1, TYPES)
+    weights = state.activity.ensemble.weights[:, 1:].reshape(ensemble.MEMBERS, -1, TYPES)
     assert (weights >= 0).all()
     assert weights.sum(2) == pytest.approx(np.ones(weights.shape[:2]), abs=1e-2)
-    assert state.who.types.sum(1) == pytest.approx(np.ones(9))
+    assert state.activity.types.sum(1) == pytest.approx(np.ones(9))
 
 
 def test_hypotheses_are_told_apart():
     """Where nobody returns that hypothesis leads; where all do it has lost."""
     *_, (passing, _) = play(list(visits(30, 0, 0.0, passing=1000)), BINS)
     *_, (staying, _) = play(list(visits(30, 1000, 0.9)), BINS)
-    assert passing.who.ensemble.log_hypotheses.argmax() == ensemble.NOBODY
-    assert staying.who.ensemble.log_hypotheses.argmin() == ensemble.NOBODY
+    assert passing.activity.ensemble.log_hypotheses.argmax() == ensemble.NOBODY
+    assert staying.activity.ensemble.log_hypotheses.argmin() == ensemble.NOBODY
 
 
 def test_whoever_returns_to_an_empty_class_does_not_come_once():
     """Where nobody was seen to return, what a returning user pays goes by types that return."""
     *_, (passing, _) = play(list(visits(30, 0, 0.0, passing=1000)), BINS)
-    assert passing.who.types[0, 0] > 0.8
-    assert (passing.who.types[1:, 0] < 1e-6).all()
+    assert passing.activity.types[0, 0] > 0.8
+    assert (passing.activity.types[1:, 0] < 1e-6).all()
 
 
 def test_members_that_nobody_returns_differ_as_the_others_do():
     """Of the first slot's users each has its own belief, so that being sure of newcomers is not being sure of all."""
     *_, (state, _) = play(list(visits(40, 800, 0.8, passing=800)), BINS)
-    everyone = state.who.ensemble.everyone.reshape(2, ensemble.MEMBERS, -1, TYPES)
+    everyone = state.activity.ensemble.everyone.reshape(2, ensemble.MEMBERS, -1, TYPES)
     assert np.array_equal(everyone[0, :, 0], everyone[1, :, 0])
     assert (everyone[1, :, 1:, 0] == 1).all()
     assert everyone[1, :, 0].std(0).max() > 0
-    assert state.who.ensemble.shares.sum() == pytest.approx(1)
+    assert state.activity.ensemble.shares.sum() == pytest.approx(1)
 
 
 def test_evidence_is_forgotten_by_as_much_as_is_heard_anew():
     """A total that drowns in noise leaves what was known as it was; a clear one takes three thousandths of it away."""
     *_, (state, _) = play(list(visits(20, 800, 0.8)), BINS)
-    known = state.who.ensemble
+    known = state.activity.ensemble
     row = np.zeros(known.weights.shape[1] - 1)  # all but arrivals
     row[1] = 1.0
     said = known.everyone @ row + 1.0

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpi.mechanism.class_estimator import _counts as counts
 from dpi.mechanism.filtering.laplace_gauss import fisher_information, score_evidence
-from dpi.mechanism.users import _counts as counts
 
 FAR = 2000
 """Users up to whom the sums of these tests go."""

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users._types import HAZARD, LONG_RUN, TYPES
+from dpi.mechanism.class_estimator._types import HAZARD, LONG_RUN, TYPES
 
 MEMBERS = 16
 """Members of the ensemble that are fitted. Source: by calculation; a spread is known to 18 %."""
@@ -81,9 +81,9 @@ class Ensemble:
     """
 
     turn: int
-    """Who is fitted next."""
+    """The number of the member that is fitted next."""
     information: Floats
-    """Of the weights."""
+    """The information on the weights, a matrix."""
     evidence: Floats
     """What sums said of them, by member."""
     prior: Floats

@@ -20,10 +20,10 @@ import numpy as np
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.users._engagement import PAST, Active
-from dpi.mechanism.users._ensemble import PRIOR, USUAL, Ensemble, Regression
-from dpi.mechanism.users._level import Level
-from dpi.mechanism.users._types import (
+from dpi.mechanism.class_estimator._engagement import PAST, Active
+from dpi.mechanism.class_estimator._ensemble import PRIOR, USUAL, Ensemble, Regression
+from dpi.mechanism.class_estimator._level import Level
+from dpi.mechanism.class_estimator._types import (
     ACTIVE,
     ENTER,
     HAZARD,
@@ -52,9 +52,9 @@ class Total(NamedTuple):
 
     classes: Integers
     shares: Floats
-    """What each class was asked for, …"""
+    """The share of what is left that each class was asked for."""
     part: float
-    """… and the part of it that was paid here."""
+    """The part of the shares that was paid in this total."""
     paid: float
     variance: float
 
@@ -74,7 +74,7 @@ class Sizes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Who:
+class ActivityState:
     """What is known of users, between slots."""
 
     slots: int
@@ -85,7 +85,7 @@ class Who:
     ensemble: Ensemble
     inflow: Level
     usual: float
-    """Arrivals, smoothed."""
+    """The number of arrivals in a slot, smoothed over slots."""
     arrivals: float
     """Newcomers who were not there in the first slot."""
     first: Floats
@@ -97,12 +97,12 @@ class Who:
     types: Floats
     """Of the users of each class who are active, the share of each type; of newcomers, of all who are new."""
     past: Floats
-    """If all of a cohort were of one type: active users of earlier slots by cohort and type, the latest last …"""
+    """If all of a cohort were of one type: active users of earlier slots by cohort and type, the latest last."""
     known: int
-    """… and how many of these slots there were, one after the other."""
+    """How many slots of `past` there were, one after the other."""
 
     @classmethod
-    def begun(cls, classes: int) -> Who:
+    def begun(cls, classes: int) -> ActivityState:
         """Before anything was seen."""
         nobody = np.zeros((classes, 0, STATES))
         return cls(
@@ -129,7 +129,7 @@ class Who:
         return users, np.where(users > 1e-9, left / np.maximum(users, 1e-9), 0.5)
 
 
-class _Heard(NamedTuple):
+class _ExpectedTotal(NamedTuple):
     """A total that says something."""
 
     total: Total
@@ -140,25 +140,25 @@ class _Heard(NamedTuple):
     """Variance of that: of the members, and of chance."""
 
 
-class Census:
+class ActivityFilter:
     """The numbers at work in one slot: each step changes them."""
 
-    def __init__(self, who: Who, epsilon: float) -> None:
-        self._who, self._epsilon = who, epsilon
+    def __init__(self, state: ActivityState, epsilon: float) -> None:
+        self._before, self._epsilon = state, epsilon
         # Public: it perturbs fits to sums after noise. The noise of the promise comes from `dpi.noise`.
-        self._regression = Regression(who.ensemble, np.random.Generator(np.random.Philox(who.slots)))
-        self._users, self._left = who.users, who.left
-        self._inflow, self._usual, self._first = who.inflow, who.usual, who.first
-        self._common, self._missed = who.common, who.missed
-        self._arrivals, self.past, self.known = who.arrivals, who.past, who.known
+        self._regression = Regression(state.ensemble, np.random.Generator(np.random.Philox(state.slots)))
+        self._users, self._left = state.users, state.left
+        self._inflow, self._usual, self._first = state.inflow, state.usual, state.first
+        self._common, self._missed = state.common, state.missed
+        self._arrivals, self.past, self.known = state.arrivals, state.past, state.known
         self.told: Floats = np.zeros(2)
         """How many returned, and how many were expected to, each by how much it told."""
 
-    def sealed(self) -> Who:
+    def sealed(self) -> ActivityState:
         """Return what is known after the slot."""
         return replace(
-            self._who,
-            slots=self._who.slots + 1,
+            self._before,
+            slots=self._before.slots + 1,
             users=self._users,
             left=self._left,
             ensemble=self._regression.sealed(),
@@ -186,7 +186,7 @@ class Census:
 
     def expect(self, slots: int, activity: float) -> Sizes:
         """Who is active some slots later, before anything is measured; in a phase that is more or less active."""
-        if self._who.slots in COHORTS:
+        if self._before.slots in COHORTS:
             self._begin_cohort()
         if slots > 1:
             self.known = 0  # windows are of slots that follow each other
@@ -207,22 +207,22 @@ class Census:
             pay = self._epsilon * newcomers.part * float(newcomers.shares[0])
             self._inflow = self._inflow.after(newcomers.paid / pay, newcomers.variance / pay**2)
         new, doubt = self._inflow.posterior if newcomers is not None else (self._inflow.expected, self._inflow.spread)
-        if not self._who.slots:
+        if not self._before.slots:
             self._usual = self._arrivals = new
             self._first = np.array([new, newcomers.variance / pay**2 if newcomers else 0.0])
         elif newcomers is not None:
             each = pay * max(float(self._first[0]), 1.0)  # arrivals are told as parts of the first slot's users
             row, told = pay / each * self._present[0], (newcomers.paid / each, newcomers.variance / each**2)
             self._regression.tell_newcomers(row, *told, self.common_variance, pay / each * self._usual)
-        heard, part = self._learn(returned)
-        more, unsure = self._share_activity(heard, part)
-        if self._who.slots and totals:
+        informative, part = self._learn(returned)
+        more, unsure = self._share_activity(informative, part)
+        if self._before.slots and totals:
             self._regression.solve(self._usual, self._first)
             self._hold()
-        if self._who.slots:
+        if self._before.slots:
             self._arrivals = max(new - float(self._present[0] @ self._mean), 0.0)
             self._usual += 0.3 * (self._arrivals - self._usual)
-        sizes = self._number(heard, more, unsure, new, doubt)
+        sizes = self._number(informative, more, unsure, new, doubt)
         active = more_active(self._log_odds + more)
         self.active = self._active(active, new)
         self._move(totals, active, new)
@@ -231,7 +231,7 @@ class Census:
     def _active(self, active: Floats, new: float) -> Active:
         """Who is active, if each state is so likely."""
         newcomers, weights = np.zeros(self._users.shape[1:]), (self._everyone, self._shares)
-        if not self._who.slots:
+        if not self._before.slots:
             newcomers[0] = new * np.where(STOCK > 0, STOCK * ACTIVE, ENTER)
         else:
             newcomers[0] = self._users[0, 0] * active
@@ -266,9 +266,9 @@ class Census:
             np.pad(a, ((0, 0), (0, 1), (0, 0))) for a in (self._users, self._left, self.past)
         )
 
-    def _learn(self, totals: Sequence[Total]) -> tuple[list[_Heard], float]:
+    def _learn(self, totals: Sequence[Total]) -> tuple[list[_ExpectedTotal], float]:
         """Each total that says anything, and which part of the users who return they are of; tell the regression."""
-        common, heard, missed, measured = self.common_variance, list[_Heard](), self._missed, 0.0
+        common, informative, missed, measured = self.common_variance, list[_ExpectedTotal](), self._missed, 0.0
         by_class = np.maximum(self._present @ self._mean, 0.0)
         everybody = max(float(by_class[1:].sum()), 1e-9)
         for total in totals:
@@ -286,19 +286,19 @@ class Census:
             miss = min((total.paid - expected) ** 2 / (variance + spread), 100.0)
             missed = missed + min(present / everybody, 1.0) * np.array([miss, 1.0])
             measured += present / everybody
-            heard.append(_Heard(total, row, expected, spread + chance))
-        if heard:
+            informative.append(_ExpectedTotal(total, row, expected, spread + chance))
+        if informative:
             self._missed = np.maximum(CHECKED * missed, 1e-3)
         if totals:
             self._regression.weigh()
-        return heard, min(measured, 1.0)
+        return informative, min(measured, 1.0)
 
     @property
     def common_variance(self) -> float:
         prior, weight = COMMON
         return max(float((self._common[0] + weight * prior) / (self._common[1] + weight)), 1e-4)
 
-    def _share_activity(self, heard: Sequence[_Heard], part: float) -> tuple[float, float]:
+    def _share_activity(self, informative: Sequence[_ExpectedTotal], part: float) -> tuple[float, float]:
         """By what share all were more active than expected, and the variance of that; a `part` of them was measured.
 
         The others need not be so: if every part were active by itself, one would differ by the whole's variance over
@@ -306,11 +306,11 @@ class Census:
         slot counts as at most three deviations, and nobody is less active than not at all.
         """
         usual = self.common_variance
-        if not heard:
+        if not informative:
             return 0.0, usual
-        foreseen = sum(one.expected**2 / one.total.variance for one in heard)
-        seen = sum(one.total.paid * one.expected / one.total.variance for one in heard)
-        doubt = sum(one.spread * (one.expected / one.total.variance) ** 2 for one in heard)
+        foreseen = sum(one.expected**2 / one.total.variance for one in informative)
+        seen = sum(one.total.paid * one.expected / one.total.variance for one in informative)
+        doubt = sum(one.spread * (one.expected / one.total.variance) ** 2 for one in informative)
         apart, variance = (seen - foreseen) / foreseen, (foreseen + doubt) / foreseen**2
         weight = part * ((usual + 0.0025) / (usual + 0.0025 + variance)) ** 2
         self._common = 0.99 * self._common + weight * np.array([min(apart**2 - variance, 0.25), 1.0])
@@ -321,7 +321,9 @@ class Census:
         gain = usual / (usual / part + variance)
         return float(np.clip(gain * apart, -0.5, 1.0)), usual * (1 - gain)
 
-    def _number(self, heard: Sequence[_Heard], more: float, unsure: float, new: float, doubt: float) -> Sizes:
+    def _number(
+        self, informative: Sequence[_ExpectedTotal], more: float, unsure: float, new: float, doubt: float
+    ) -> Sizes:
         """Numbers by class: what was measured, and what is expected of the others."""
         weights, (missed, looks) = self._shares, self._missed.tolist()
         wider = _widening(missed, looks)
@@ -331,7 +333,7 @@ class Census:
         others = np.ones(users.size, dtype=np.bool_)
         others[0] = False
         doubts: list[tuple[Integers, float]] = [(np.array([0]), doubt)]
-        for total, row, _, _ in heard:
+        for total, row, _, _ in informative:
             here = total.classes
             others[here] = False
             expected = float(users[here].sum())
@@ -359,7 +361,7 @@ class Census:
         """Who was active and due pays, and is in the next class. Those who are met were there before, or arrive."""
         shares = {int(m): share for total in totals for m, share in zip(total.classes, total.shares, strict=True)}
         users, left, top = self._users.copy(), self._left.copy(), len(self._users) - 1
-        if not self._who.slots:
+        if not self._before.slots:
             users[0, 0] = left[0, 0] = new * STOCK
         for m in sorted(shares, reverse=True):
             paid, held = users[m] * active, left[m] * active
@@ -368,7 +370,7 @@ class Census:
                 users[m + 1] += paid
             left[m] -= held
             left[min(m + 1, top)] += held * (1 - shares[m])
-        arriving = self._arrivals * ENTER if self._who.slots else new * ENTER * (STOCK == 0)
+        arriving = self._arrivals * ENTER if self._before.slots else new * ENTER * (STOCK == 0)
         if totals:
             users[1, -1] += arriving
             left[1, -1] += (1 - shares[0]) * arriving
