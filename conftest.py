@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 import dpi  # noqa: F401 - a module that a doctest imports first, by its path, would exist twice
 from dpi.noise.source import SystemSource, UnsafeSeededSource
@@ -42,6 +43,9 @@ for _name, _examples in (("default", 40), ("slow", 2_000), ("nightly", 5_000)):
         max_examples=_examples,
         suppress_health_check=[HealthCheck.too_slow],
     )
+if not LONG:
+    # Examples would be made of numbers in the modules that a process has imported so far: of which tests it ran before.
+    providers._get_local_constants = lambda: providers._local_constants  # none of them is ever added
 settings.load_profile(os.environ.get("DPI_EXAMPLES") or ("slow" if os.environ.get("DPI_SLOW") else "default"))
 
 # numpy, which nothing has loaded so far, reads them here and in children: processes share the cores already.

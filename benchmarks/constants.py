@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from multiprocessing import Pool
 from types import ModuleType
@@ -44,7 +44,8 @@ FIRST, SLOTS = 70_000, 100
 ALPHA, BETWEEN = 0.05, 1e-5
 """Of the intervals; a divergence below this is as good as none."""
 COLUMNS = [
-    "constant", "in the code", "moved to", "divergence, %", "intervals of shares, %", "intervals of numbers, %", "clear",
+    "constant", "in the code", "moved to",
+    "divergence, %", "intervals of shares, %", "intervals of numbers, %", "clear",
 ]  # fmt: skip
 SCORES = ("divergence", "shares", "numbers")
 
@@ -178,8 +179,8 @@ def main() -> None:
     record("constants", parts=ESTIMATES, columns=COLUMNS, rows=rows, seeds=seeds)
 
 
-def _scored(changes: Callable[..., object], seed: int) -> list[float] | None:
-    return score(seed, *changes)  # type: ignore[misc]
+def _scored(changes: tuple[tuple[int, float], ...], seed: int) -> list[float] | None:
+    return score(seed, *changes)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from dpi.certificates.declared import DeclaredOptions, declared, rest_of
 from dpi.mechanism.class_estimator import FIRST, LONGEST
 from dpi.noise import SystemSource
 from dpi.reader import Releases
+from dpi.release import Release
 from dpi.store import spent
 
 AHEAD = 8  # how many of the next slots are told
@@ -142,44 +143,55 @@ class _Seen(NamedTuple):
     def coming(self, slot: int, cost: float | None, classes: int | None = None) -> NextSlot:
         return NextSlot(slot, self.begins(slot), cost, classes, math.log(20) / cost if cost else None)
 
-    def due_before(self, m: int) -> Mapping[str, object] | None:
+    def longest_wait(self) -> int:
+        """Return the highest level that classes waited for lately: the lowest of a slot in which all were due."""
+        lately = self.releases.between(self.last + 1 - (2 << LONGEST), self.last + 1)
+        waits = [level(each.slot, LONGEST) for each in lately if any(due["class"] == LONGEST for due in _due(each))]
+        return min(waits, default=LONGEST)
+
+    def due_before(self, m: int, longest: int) -> Mapping[str, object] | None:
         """Return what the newest release in which class m was due says of it."""
-        waited = min(m, LONGEST)
+        waited = min(m, longest)
         block = 1 << waited
         for start in (self.last - block, self.last - 2 * block):  # one of each aligned block is due
             slot = next_due(start, waited)
             for release in self.releases.between(slot, slot + 1) if start < slot <= self.last else ():
-                for due in cast("list[Mapping[str, object]]", release.certificate.get("classes", [])):
+                for due in _due(release):
                     if due["class"] == m:
                         return due
         return None
 
 
+def _due(release: Release) -> list[Mapping[str, object]]:
+    """Return what a release asked of each class."""
+    return cast("list[Mapping[str, object]]", release.certificate.get("classes", []))
+
+
 def _find_clocked(seen: _Seen, top: int) -> Costs:
     """Return the costs of users who pay by a public clock: the first slot's, and then those that were asked last."""
-    first = seen.options.start
+    first, longest = seen.options.start, seen.longest_wait()
 
     def cost(m: int) -> float | None:
-        budget = seen.due_before(m)
+        budget = seen.due_before(m, longest)
         if budget is not None:
             return float(cast("float", budget["epsilon"]))
         return float(seen.held) * float(FIRST) if m == 0 else None
 
     payments, at = 0, (first if first is not None else seen.last + 1) - 1
     while payments <= top:
-        due = next_due(at, min(payments, LONGEST))
+        due = next_due(at, min(payments, longest))
         if due > seen.last:
             break
         payments, at = payments + 1, due
     own = min(payments, top)
 
     def turn(paid: int) -> Turn:
-        slot = next_due(seen.last, min(paid, LONGEST))
+        slot = next_due(seen.last, min(paid, longest))
         return Turn(slot, seen.begins(slot), cost(paid), 1.0, paid)
 
     coming = []
     for slot in range(seen.last + 1, seen.last + 1 + AHEAD):
-        due = top if (highest := level(slot, LONGEST)) == LONGEST else min(highest, top)
+        due = top if (highest := level(slot, longest)) == longest else min(highest, top)
         costs = [cost(m) for m in range(min(due, own) + 1)]
         most = None if None in costs else max(each for each in costs if each is not None)
         coming.append(seen.coming(slot, most, due + 1))

@@ -97,7 +97,7 @@ def activities(season: Season, common: float) -> Floats:
         kernel[0] = 0.0  # of others, not of itself
         weight = np.maximum(_around(kernel, told), 1e-9 * whole)
         others = mean + _around(kernel, seen - mean * told) / weight
-        unsure = np.minimum(_around(kernel**2, told) / weight**2, SPREAD)
+        unsure = np.clip(_around(kernel**2, told) / weight**2, 0.0, SPREAD)
         apart = float(told @ ((own - others) ** 2 - unsure)) - np.count_nonzero(told)
         if apart < least:
             spread = max(apart / whole, 0.0) + unsure
