@@ -33,7 +33,9 @@ SIGNAL, BINS, RATE = (100, 1_000_000), (5, 1_000), (0.05, 0.9)
 MOST, MOST_LONG = 20_000, 2_000
 """Users of a slot at most: above, ε is larger than one, for noise depends on users × ε alone."""
 GRID = [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
-GRID_BINS, STICKY = [5, 50, 1_000], [0.15, 0.3, 0.5, 0.8]
+GRID_BINS, STICKY = [5, 15, 50, 150, 400, 1_000], [0.15, 0.3, 0.5, 0.8]
+CLEAR, BENDS = 1_000, (-1.5, 0, 1.5)
+"""Where, in users × ε per bin and in logarithms beside it, the error of a jump bends."""
 PENALTY, ROUNDS, FAR = 0.5, 30, 1.0
 """Of the fit; a square counts as at most `FAR` times more than expected, so that unusual worlds do not decide."""
 TABLE = Path(dpi.__file__).with_name("plan.json")
@@ -108,10 +110,17 @@ def collect(worlds: Sequence[World], outcomes: Sequence[Found]) -> dict[str, lis
 
 
 def describe(name: str, seen: Seen) -> list[float]:
-    """Return what the logarithm of an error depends on."""
-    signal, sticky = np.log(seen.signal / 3000) / 3, np.log(seen.stickiness / (1 - seen.stickiness))
+    """Return what the logarithm of an error depends on.
+
+    A jump is missed or seen: that depends on users × ε per bin, by which users wait to be measured, and bends there.
+    """
     old, older = float(seen.age >= AGES[1]), float(seen.age >= AGES[2])
-    by_bins = [np.log(seen.bins / 50) / 2] if name.startswith(("share", "jump")) else []
+    if name == "jump":
+        clear = np.log(seen.signal / seen.bins / CLEAR)
+        bends = [max(clear - bend, 0) / 2 for bend in BENDS]
+        return [1, *bends, old, old * bends[1], older]
+    signal, sticky = np.log(seen.signal / 3000) / 3, np.log(seen.stickiness / (1 - seen.stickiness))
+    by_bins = [np.log(seen.bins / 50) / 2] if name.startswith("share") else []
     by_age = [old, old * signal, old * sticky, older, older * sticky]
     return [1, signal, signal**2, sticky, signal * sticky, *by_age, *by_bins]
 
