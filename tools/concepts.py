@@ -245,14 +245,16 @@ def accuracy() -> None:
     for point in points:
         y = y0 - high * (log10(point) + 1)
         parts += [line(x0, y, x0 + wide * 3, y), text(x0 - 8, y + 4, f"± {point:g}", "end small")]
+    below = 0.0
     for epsilon in (0.5, 1, 2):
         course, x, y = [], 0.0, 0.0
         for number in (100, 200, 300, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 30_000, 50_000, 100_000):
-            if 100 <= epsilon * number <= 100_000:  # what the plan knows
+            if epsilon * number >= 100:  # what the plan knows
                 error = dpi.plan(epsilon=epsilon, users=number, bins=20).error("share_10", 365)
                 x, y = x0 + wide * (log10(number) - 2), y0 - high * (log10(error) + 1)
                 course.append(f"{x:.1f} {y:.1f}")
-        parts += [f'<path d="M{" ".join(course)}" class="line"/>', text(x + 6, y + 4, f"ε = {epsilon:g}", "small")]
+        below = max(y + 4, below + 13)  # labels stand one below the other
+        parts += [f'<path d="M{" ".join(course)}" class="line"/>', text(x + 6, below, f"ε = {epsilon:g}", "small")]
     parts += [
         text(x0 + wide * 1.5, y0 + 38, "active users in a slot", "middle small"),
         text(x0, 46, "percentage points", "small"),
