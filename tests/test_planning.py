@@ -56,10 +56,10 @@ def test_at_the_points_of_the_table_its_errors_are_told():
     known = read_table()
     for place, name in enumerate(LABELS):
         plan = dpi.plan(epsilon=1, users=1000, bins=50, stickiness=known.stickiness[1])
-        told = [100 * known.errors[name][age][SIGNAL.index(1000)][1][1] for age in range(len(AGES))]
+        told = [100 * known.errors[name][age][SIGNAL.index(1000)][known.bins.index(50)][1] for age in range(len(AGES))]
         assert plan.errors[place].after == pytest.approx(told)
         middle = dpi.plan(epsilon=3**0.5, users=1000, bins=50, stickiness=known.stickiness[1])
-        ends = [known.errors[name][0][SIGNAL.index(signal)][1][1] for signal in (1000, 3000)]
+        ends = [known.errors[name][0][SIGNAL.index(signal)][known.bins.index(50)][1] for signal in (1000, 3000)]
         assert middle.errors[place].after[0] == pytest.approx(100 * (ends[0] * ends[1]) ** 0.5)
 
 

@@ -85,6 +85,18 @@ def test_by_the_clock_it_is_said_who_is_due_and_when(slots) -> None:
         assert stream._accounts.payments(_users(["ada"]), stream.next_slot, "visits")[0] > paid[0]
 
 
+def test_a_stream_of_many_users_says_that_all_are_due_in_every_slot() -> None:
+    """Which classes wait, and for how long, is said as the last slots had it."""
+    stream, store, _ = played(2)
+    crowd = [f"user {number}" for number in range(40_000)]
+    for _ in range(18):
+        release = stream.release(crowd, ["a", "b"] * 20_000)
+    due = {each["class"] for each in release.certificate["classes"]}
+    found = told(store)
+    assert due == set(range(max(due) + 1))
+    assert [each.classes_due for each in found.next_slots] == [max(due) + 1] * len(found.next_slots)
+
+
 def test_a_share_that_was_not_asked_for_yet_is_not_foretold() -> None:
     """Before the first slot that is known which newcomers pay; what others will be asked for, nobody knows."""
     stream, store, _ = played(0)

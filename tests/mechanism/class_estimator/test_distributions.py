@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clocked_users import divergence, play
 from dpi.mechanism.class_estimator import _hypotheses as laws
-from dpi.mechanism.class_estimator._distributions import DistributionFilter
+from dpi.mechanism.class_estimator._distributions import PACES, DistributionFilter
 from dpi.mechanism.class_estimator._hypotheses import Distributions
 
 LAW = np.arange(10, 0, -1) / 55
@@ -122,6 +122,25 @@ def test_covariances_stay_positive(seed):
         assert np.isfinite(state.laws.mean).all()
         np.testing.assert_allclose(covariance, np.swapaxes(covariance, 2, 3), rtol=1e-4, atol=1e-12)
         assert eigenvalues(covariance).min() > -1e-4
+
+
+def drifting(step, slots=80, users=20_000, seed=6):
+    """Users who are all there in every slot, and draw from a law whose log-levels walk."""
+    rng, logs = np.random.default_rng(seed), np.log(LAW)
+    for _ in range(slots):
+        law = np.exp(logs - logs.max())
+        yield np.arange(users), rng.choice(BINS, users, p=law / law.sum())
+        logs = logs + step * rng.normal(size=BINS)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_pace_follows_how_fast_a_stream_moves(seed):
+    """Where levels jump about, it rises; where nothing moves, no histogram asks for more."""
+    *_, (calm, _) = play(drifting(0.0, seed=seed), BINS, seed=seed)
+    *_, (wild, _) = play(drifting(0.4, seed=seed), BINS, seed=seed)
+    assert wild.pace.max() > 1 > calm.pace.max()
+    low, high = PACES
+    assert ((low <= wild.pace) & (wild.pace <= high)).all()
 
 
 def test_laws_sum_to_one():

@@ -55,6 +55,29 @@ def test_everybody_is_due_in_one_of_eight_slots(state):
         assert due.count(CLASSES) == 1
 
 
+@settings(max_examples=60)
+@given(st.floats(0, 1e9), st.floats(1, 1e6), st.floats(1e-6, 1e4))
+def test_no_class_waits_longer_where_bins_have_more_users(users, more, epsilon):
+    """At most eight slots, and one from some thousands of users times ε in a bin on."""
+    empty = replace(UsersState.begun(BINS, CLASSES, 0), epsilon=epsilon)
+    few, many = (payments.longest_wait(replace(empty, users_per_bin=users * times)) for times in (1, more))
+    assert payments.LONGEST >= few >= many >= 0
+    assert few == payments.LONGEST or users * epsilon > payments.CLEAR
+    assert many == 0 or users * more * epsilon < 64 * payments.CLEAR
+
+
+def test_everybody_pays_in_every_slot_where_bins_have_users_enough(state):
+    """All classes, less each time than where they wait for eight slots."""
+    crowd = replace(state, users_per_bin=1e5)
+    rare = estimator.request_payments(
+        replace(crowd, users_per_bin=1.0), next(s for s in range(31, 99) if level(s, 3) == 3)
+    )
+    for slot in range(31, 60):
+        asked = shares_of(estimator.request_payments(crowd, slot))
+        assert set(asked) == set(range(CLASSES))
+        assert all(asked[m] < shares_of(rare)[m] for m in range(1, CLASSES))
+
+
 def test_a_group_has_the_classes_of_its_histogram(state):
     """Classes from low to high, newcomers by themselves."""
     asked = estimator.request_payments(state, next(slot for slot in range(31, 99) if level(slot, 3) == 3))

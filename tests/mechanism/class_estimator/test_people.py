@@ -56,6 +56,19 @@ def test_intervals_hold_in_worlds_where_users_come_return_and_leave():
     assert 0.75 < np.sqrt(np.mean(np.square(errors))) < 1.3
 
 
+def test_a_number_of_returning_users_is_never_known_better_than_the_grid_of_types():
+    """Where noise hides nothing, all members agree; real rates lie between those of the grid."""
+    rng = np.random.default_rng(4)
+    rates = rng.beta(0.5, 1.2, 60_000)
+    slots = [
+        (here := np.flatnonzero(rng.random(rates.size) < rates), rng.integers(0, BINS, here.size)) for _ in range(60)
+    ]
+    for (users, _), (_, estimate) in list(zip(slots, play(slots, BINS, epsilon=20), strict=True))[5:]:
+        half = 1.96 * estimate.total_variance**0.5
+        assert half >= 1.96 * 0.15 * estimate.people.returning * (1 - 1e-9)
+        assert abs(estimate.total - users.size) <= half
+
+
 def test_numbers_add_up_and_reach_is_the_sum_of_what_newcomers_paid():
     """Newcomers and those who returned are all; reach is what was measured over what was asked, and so its variance."""
     accounts, state = Users(BINS, 9, 1), UsersState.begun(BINS, 9, 0)
