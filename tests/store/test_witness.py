@@ -127,6 +127,21 @@ def test_charged_for_lost_slots_nobody_spends_more_than_epsilon(paths, monkeypat
         assert max(truth.units.values()) > 0.85 * 2**40  # not by charging everything
 
 
+def test_a_signed_chain_is_not_continued_without_its_key(paths, tmp_path) -> None:
+    """The entry about lost slots would have no signature: the store is refused, and is as it was."""
+    signer, budget = dpi.Signer.open(tmp_path / "signing.pem"), dpi.Ledger(per_slot="0.3")
+    with paths.open() as store:
+        go_on(stream(store, budget, signer=signer), range(2))
+        paths.copy()
+        go_on(stream(store, budget, signer=signer), range(2, 4))
+    paths.put_back()
+    with pytest.raises(dpi.OptionError, match=r"is signed.*--sign"):
+        paths.open(charge_lost=True)
+    with paths.open(charge_lost=True, signer=signer) as store:
+        assert stream(store, budget, signer=signer).next_slot == 4
+        assert verify(store, verifier=signer.verifier).problems == ()
+
+
 CLOCKED = dpi.Ledger(policy=dpi.budget.clocked(top=3))
 
 

@@ -45,7 +45,7 @@ COMPRESSIONS = {
 PAYING = {
     "spend_first": "a user counts in full until their account is empty, then with what is left, then not at all",
     "fade": "a user counts less with every slot they are in, by a series, and no more than their account can pay",
-    "clocked": "a user pays by a public clock, ever more rarely, a share of what is left and never all of it",
+    "clocked": "a user pays when a public clock and earlier releases say, a share of what is left and never all of it",
 }
 ASK = "*To be said by the curator.*"  # where no program can answer
 
@@ -277,7 +277,9 @@ def write_annex(deployment: Deployment, kind: str) -> str:
             program=deployment.program or "no release yet",
             streams=f"{deployment.streams} stream{'' if deployment.streams == 1 else 's'}",
             last=deployment.entries - 1,
-            longest="" if deployment.longest is None else f": at the latest {deployment.longest} after it began",
+            longest=""
+            if deployment.longest is None
+            else f": normally {deployment.longest} after it began, and later if the slot closes late",
             large=large,
             beside=beside,
             renewed=renewed,

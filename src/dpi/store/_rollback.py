@@ -34,7 +34,7 @@ from dpi.budget.class_allocation import read_snapshot, with_bounds
 from dpi.certificates.chain import Entry, extend
 from dpi.certificates.declared import DeclaredOptions, declared
 from dpi.certificates.signature import Signer
-from dpi.errors import StateError
+from dpi.errors import OptionError, StateError
 from dpi.store.base import Checkpoint, Levy, Store
 from dpi.store.ledger_session import stored_accounts
 from dpi.store.witness import Seen
@@ -50,6 +50,16 @@ def refuse(store: Store, seen: Seen) -> None:
     )
 
 
+def refuse_unsigned(store: Store, signer: Signer | None) -> None:
+    """Raise if the chain is signed and the entry about the restoration would not be: it could never be verified."""
+    newest = store.head().sequence
+    if signer is None and newest >= 0 and store.link(newest).signature is not None:
+        raise OptionError(
+            "the chain of this store is signed, and so is what it says of lost slots: give its private key, which a "
+            "service keeps as `signing.pem`, with `--sign` (`signer` in Python)."
+        )
+
+
 def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
     """Charge every account for the lost slots, and say so in the chain."""
     if store.head().sequence >= seen.sequence:
@@ -57,6 +67,7 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
             "the store and its witness have different histories: the sum of what accounts have spent is not known. Put "
             "the newest copy back, or start a new store."
         )
+    refuse_unsigned(store, signer)
     _check_confirmed(store)
     _check_quotas(store, seen)
     progress: dict[str, Checkpoint] = {}

@@ -106,6 +106,8 @@ def restore(
             )
         if store.lacks(seen) and not charge_lost:
             _rollback.refuse(store, seen)
+        if store.lacks(seen):
+            _rollback.refuse_unsigned(store, signer)
         with _put_buckets(store, source, name, path) as layout:
             if is_remote(name):
                 with closing(engine_at(name)) as engine:
