@@ -162,7 +162,9 @@ def test_a_pilot(pilot):
         beside.unlink()
     restore = ("backup", "restore", "copy.db", "visits.db", "--witness", "visits.db.witness")
     assert "the store is an old copy" in pilot.dpi(*restore, code=3)
-    assert "Every account was charged for the slots that the backup lacks" in pilot.dpi(*restore, "--charge-lost")
+    assert "the chain of this store is signed" in pilot.dpi(*restore, "--charge-lost", code=2)
+    charged = pilot.dpi(*restore, "--charge-lost", "--sign", "signing.pem")
+    assert "Every account was charged for the slots that the backup lacks" in charged
     sent = pilot.sent
     assert pilot.refused == []
     pilot.serve()
