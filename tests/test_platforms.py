@@ -154,7 +154,7 @@ def test_output_has_all_letters_on_windows(tmp_path):
     )
     environment = {"PYTHONIOENCODING": "cp1252", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=False)
-    assert "at most ε per user" in " ".join(done.stdout.decode("utf-8").split()), done.stderr
+    assert "one budget ε per user" in " ".join(done.stdout.decode("utf-8").split()), done.stderr
 
 
 def test_a_folder_that_cannot_be_opened_needs_no_flush(monkeypatch, tmp_path):
