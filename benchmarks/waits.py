@@ -33,7 +33,7 @@ from populations import Slot
 
 NEVER = 1e12
 SIZES, BINS, RATES = (5_000, 20_000, 60_000, 200_000), (10, 60, 300), (0.2, 0.5)
-USERS, BEGUN, LASTS, SEED = 10_000, 20, 3, 900
+USERS, BEGUN, LASTS, SEED = 10_000, 20, 3, 7000
 JUMPER = 3
 """The value that jumps (`plan_worlds.first_law`)."""
 COLUMNS = [

@@ -36,9 +36,9 @@ def truths(slots):
 
 
 def test_intervals_hold_in_worlds_where_users_come_return_and_leave():
-    """Of 16 worlds and 40 slots each: at least 90 % of newcomers and of those who returned, and 80 % of reach.
+    """Of 16 worlds and 40 slots each: at least 90 % of newcomers and of those who returned, and 75 % of reach.
 
-    Errors of reach last: of 16 worlds, each of which is inside with .95, fewer than 80 % are in one case of a thousand.
+    Errors of reach last: of 16 worlds, each of which is inside with .95, fewer than 75 % are in one case of a thousand.
     Reach deviates by what the noise says: its error over its stated deviation has a deviation near one.
     """
     inside, errors = {name: [] for name in NAMES}, []
@@ -52,7 +52,7 @@ def test_intervals_hold_in_worlds_where_users_come_return_and_leave():
             errors.append((estimate.people.reach - truth[-1]) / estimate.people.reach_variance**0.5)
     held = {name: np.mean(each) for name, each in inside.items()}
     assert min(held["newcomers"], held["returning"]) >= 0.9
-    assert held["reach"] >= 0.8
+    assert held["reach"] >= 0.75
     assert 0.75 < np.sqrt(np.mean(np.square(errors))) < 1.3
 
 

@@ -95,11 +95,13 @@ BLOCK = 1 << 14
 """Bins that are worked on at a time, with one law. Source: by calculation; their rows fit in a cache."""
 FOLLOWED, TRUSTED, SLOWER = 0.5, 10.0, 0.3
 """How far the pace follows one histogram's misses; as how many bins of large signal the present pace counts beside
-them; and the least ratio that counts. Source: learned (docs/estimator.md, Constants)."""
+them; and the least ratio that counts. Source: docs/research-log.md, Pace; the first two were compared on random worlds
+and streams, and judged on other worlds. The last is a prior."""
 PACES = (-2.0, 8.0)
 """Logarithms between which the pace lies. Source: a prior; steps from .001 to more than one in a slot."""
 FAR_OFF = 6.0
-"""A squared miss counts as at most so many of its variance: a jump of one bin is no pace of all. Source: learned."""
+"""A squared miss counts as at most so many of its variance: a jump of one bin is no pace of all. Source:
+docs/research-log.md, Pace; 4, 9 and 20 were compared."""
 _SMALLEST = 1e-9
 """Variances below this, over bins², count as this. Source: by calculation."""
 
